@@ -80,7 +80,7 @@ static struct server_load **bucket_of(struct server *server, const struct server
 
 static void load_enqueue(struct server *server, struct server_load *load)
 {
-	load->state = LOAD_QUEUED;
+	load->queued = true;
 	queue_put(load->urgent ? &server->urgent : &server->ahead, load);
 }
 
@@ -101,7 +101,7 @@ struct server_load *server_want(struct server *server, struct server_set *set, u
 	struct server_load *load = load_find(server, set, chunk);
 
 	if (load) {
-		if (urgent && !load->urgent && load->state == LOAD_QUEUED) {
+		if (urgent && !load->urgent && load->queued) {
 			queue_remove(&server->ahead, load);
 			load->urgent = true;
 			load_enqueue(server, load);
@@ -342,10 +342,8 @@ static void read_submit(struct server *server, struct server_load *load, bool lo
 		stats_add(STATS_STORAGE_REQUESTS, 1);
 		stats_add(STATS_STORAGE_BYTES, request->length);
 	}
-	set->in_flight++;
 	if (!io_submit(local ? &set->local : io_of(set), &request, 1))
 		return;
-	set->in_flight--;
 	if (local)
 		read_submit(server, load, false);
 	else
@@ -361,7 +359,7 @@ static bool read_start(struct server *server, struct server_load *load)
 	server->reads++;
 	load->set->counts.alone += load->order.owner != server->place.node;
 	place_take(server, load);
-	load->state = LOAD_READING;
+	load->queued = false;
 	load->began = clock_now();
 	load->next = server->under_way;
 	server->under_way = load;
@@ -377,7 +375,6 @@ static void read_end(struct server *server, struct io_request *request)
 	struct server_set *set = load->set;
 	int error = request->error;
 
-	set->in_flight--;
 	if (load->local && !server_part_came(set, request)) {
 		read_submit(server, load, false);
 		return;
@@ -422,7 +419,7 @@ static bool ask_start(struct server *server, struct server_load *load)
 	if (server->asks == SERVER_ASKS)
 		return false;
 	place_take(server, load);
-	load->state = LOAD_ASKING;
+	load->queued = false;
 	load->began = clock_now();
 	if (server_ask(server, load)) {
 		load->next = server->under_way;
@@ -441,7 +438,7 @@ static bool load_start(struct server *server, struct server_load *load, enum loa
 
 	if (way == COMES_FROM_STORAGE ? read_start(server, load) : ask_start(server, load))
 		return true;
-	load->state = LOAD_QUEUED;
+	load->queued = true;
 	load->next = queue->first;
 	if (!queue->first)
 		queue->last = &load->next;

@@ -59,7 +59,6 @@ struct server_set {
 	uint64_t next_own;  /* the next chunk to be brought without a wish; those that are not owned too */
 	bool serving;       /* members' wishes are ours */
 	unsigned clients;   /* connections of members */
-	unsigned in_flight; /* reads */
 	unsigned loads;
 	uint64_t used_at;    /* ns, by anybody */
 	uint64_t beat_at;    /* ns */
@@ -81,18 +80,12 @@ struct server_ask {
 	struct exchange_debt debt;
 };
 
-enum load_state {
-	LOAD_QUEUED,
-	LOAD_READING,
-	LOAD_ASKING,
-};
-
 struct server_load {
 	struct server_load *chained; /* in its bucket */
 	struct server_load *next;    /* in its queue, or among those under way */
 	struct server_set *set;
 	uint64_t chunk;
-	enum load_state state;
+	bool queued; /* not under way */
 	bool urgent;
 	bool alone; /* other nodes have been asked in vain */
 	bool local; /* is read from the part */

@@ -308,7 +308,7 @@ static bool is_in_use(const struct server *server, const struct server_set *set,
 {
 	if (set->lasting && server_set_holds(set))
 		return true;
-	return set->clients || set->in_flight || set->loads || now - set->used_at < idle_ns ||
+	return set->clients || set->loads || now - set->used_at < idle_ns ||
 	       server_peers_use(server, set);
 }
 

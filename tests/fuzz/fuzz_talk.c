@@ -65,7 +65,7 @@ static void server_start(void)
 	for (uint64_t chunk = 0; chunk < arena_chunks(server.sets->arena); chunk++) {
 		struct server_load *load = server_want(&server, server.sets, chunk, true);
 
-		if (load && load->state == LOAD_ASKING)
+		if (load && !load->queued)
 			abort();
 	}
 	while (!server_is_idle(&server)) {

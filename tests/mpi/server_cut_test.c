@@ -348,7 +348,7 @@ static void owner_when_it_waits_for_storage_then_it_is_waited_for(void **state)
 	exchange_owe(&owner->wire.exchange, &ask.debt, 0, asker->wire.exchange.questions->number, owner->wire.now);
 	test.job.steps = 0;
 	assert_true(server_job_comes(&test.job, owner_says_so));
-	assert_int_equal(load->state, LOAD_ASKING);
+	assert_false(load->queued);
 	assert_int_equal(counts(0)->alone, 0);
 	exchange_pay(&owner->wire.exchange, &ask.debt);
 	sim_hold(1, true, false);

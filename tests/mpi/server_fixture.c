@@ -110,7 +110,7 @@ bool server_job_has(const struct server_job *job, int node, uint64_t chunk)
 static bool is_reading(const struct server_job *job)
 {
 	for (int node = 0; node < job->nodes; node++)
-		if (job->servers[node]->sets->in_flight)
+		if (job->servers[node]->sets->file.in_flight)
 			return true;
 	return false;
 }
