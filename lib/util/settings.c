@@ -190,14 +190,13 @@ static bool parse_node(const char *text, void *field)
 	return true;
 }
 
-static bool parse_directory(const char *text, void *field)
+/* A file of that kind that is there, as its real path. */
+static bool parse_real(const char *text, mode_t kind, void *field)
 {
-	char *real = NULL;
+	char *real = *text ? realpath(text, NULL) : NULL;
 	struct stat st;
 
-	if (*text && !(real = realpath(text, NULL)))
-		return false;
-	if (real && (stat(real, &st) || !S_ISDIR(st.st_mode))) {
+	if (*text && (!real || stat(real, &st) || (st.st_mode & S_IFMT) != kind)) {
 		free(real);
 		return false;
 	}
@@ -205,22 +204,18 @@ static bool parse_directory(const char *text, void *field)
 	return true;
 }
 
+static bool parse_directory(const char *text, void *field)
+{
+	return parse_real(text, S_IFDIR, field);
+}
+
 /* "none" is no library, whatever there is. */
 static bool parse_library(const char *text, void *field)
 {
-	char *real = NULL;
-	struct stat st;
-
-	if (!strcasecmp(text, "none"))
-		real = strdup("");
-	else if (*text && (!(real = realpath(text, NULL)) || stat(real, &st) || !S_ISREG(st.st_mode)))
-		goto refuse;
-	*(const char **)field = real;
+	if (strcasecmp(text, "none"))
+		return parse_real(text, S_IFREG, field);
+	*(const char **)field = strdup("");
 	return true;
-
-refuse:
-	free(real);
-	return false;
 }
 
 static bool parse_checksum(const char *text, void *field)
