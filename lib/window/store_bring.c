@@ -110,17 +110,25 @@ static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t
 	return plan;
 }
 
-/* The file's own map serves from here on. Returns 0, or ENOMEM when the kernel has no map left. */
-static int chunks_rest(struct store *store, uint64_t offset, uint64_t end)
+/* Leaves the chunks of a range to the file's own map: all, or those that are not shown. Returns 0, or ENOMEM when
+ * the kernel has no map left. */
+static int chunks_leave(struct store *store, uint64_t offset, uint64_t end, bool all)
 {
-	bool rested = true;
+	bool left = true;
 
 	pthread_mutex_lock(&store->lock);
 	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
-		rested &= chunk_leave(store, chunk);
+		if (all || !store_has(store, chunk, offset, end - offset))
+			left &= chunk_leave(store, chunk);
 	pthread_mutex_unlock(&store->lock);
+	return left ? 0 : ENOMEM;
+}
+
+/* The file's own map serves from here on. */
+static int chunks_rest(struct store *store, uint64_t offset, uint64_t end)
+{
 	stats_add(STATS_FALLBACKS, 1);
-	return rested ? 0 : ENOMEM;
+	return chunks_leave(store, offset, end, true);
 }
 
 /* Under the store lock. */
@@ -294,20 +302,6 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 	return rc;
 }
 
-/* What could not be shown stays with the file, out of which pointers are about to be handed.
- * Returns 0, or ENOMEM as above. */
-static int leave_uncovered(struct store *store, uint64_t offset, uint64_t end)
-{
-	bool left = true;
-
-	pthread_mutex_lock(&store->lock);
-	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
-		if (!store_has(store, chunk, offset, end - offset))
-			left &= chunk_leave(store, chunk);
-	pthread_mutex_unlock(&store->lock);
-	return left ? 0 : ENOMEM;
-}
-
 /* Whether to bring once more what is not shown. Where only some blocks of a chunk are shown, what
  * others have published among those that were just read is not, before it is asked for. And the
  * look-ahead of a scan that maps few chunks may have taken the first of two. */
@@ -350,7 +344,8 @@ int arena_bring(struct store *store, uint64_t offset, uint64_t end)
 		covered = rc || store_covers(store, offset, end - offset);
 	}
 	if (!covered && atomic_load(&store->enabled)) {
-		rc = leave_uncovered(store, offset, end);
+		/* Pointers are about to be handed out of what could not be shown. */
+		rc = chunks_leave(store, offset, end, false);
 		if (!rc)
 			rc = store->ops->stand_in(store, offset, end, &waited);
 	}
