@@ -76,7 +76,7 @@ struct io {
 	struct io *below;    /* what a stacked back end sits on, else NULL */
 	size_t alignment;    /* of offset, length and buffer, in bytes: 1 or a power of two */
 	size_t in_flight;    /* submitted, not yet handed back */
-	bool local;          /* of io_open_chosen(): as io_is_local() says of the file */
+	bool local; /* of io_open_chosen(): the file system is known to be on this machine's own disks */
 	unsigned generation; /* fork_generation of the process that opened it, or last used it */
 	struct io_counts counts;
 };
@@ -93,9 +93,6 @@ int io_open_file(struct io *io, const char *backend, int fd);
  * people; both strings are static. Returns 0, EBADF, or EINVAL (no such back end); *name and *why are
  * good in any case. */
 int io_choose(int fd, const char *wanted, const char **name, const char **why);
-
-/* Whether a file is on a file system of this machine's own disks, as far as that is known. */
-bool io_is_local(int fd);
 
 /* Chooses and opens in one; where that fails with another, "pread". Returns 0, or as io_choose()
  * and io_open_file(). */

@@ -170,15 +170,6 @@ static bool choose_by_system(struct io *direct, int fd, const char **name, const
 	return false;
 }
 
-bool io_is_local(int fd)
-{
-	struct statfs fs;
-
-	return !fstatfs(fd, &fs) &&
-	       find_system(local_systems, sizeof(local_systems) / sizeof(local_systems[0]),
-			   (uint32_t)fs.f_type);
-}
-
 /* What has been opened for it on the way is left in *direct. */
 static int choose(struct io *direct, int fd, const char *wanted, const char **name,
 		  const char **why, bool *local)

@@ -72,6 +72,7 @@ static void file_system_decides_when_nothing_is_wanted(void **state)
 {
 	static const char *const nothing[] = {NULL, "", "auto"};
 	const char *name, *why;
+	struct io io;
 	size_t i, w;
 
 	(void)state;
@@ -79,10 +80,11 @@ static void file_system_decides_when_nothing_is_wanted(void **state)
 		const struct expectation *e = &expectations[i];
 
 		pretended = e->magic;
-		/* One that nobody knows is taken for no local one. */
-		assert_int_equal(io_is_local(file),
-				 !strcmp(e->name, "pread") &&
-					 strncmp(e->why, "file system", 11) != 0);
+		assert_int_equal(io_open_chosen(&io, file, NULL, &name, &why), 0);
+		/* A file system that is not known is taken for no local one. */
+		assert_int_equal(io.local, !strcmp(e->name, "pread") &&
+						   strncmp(e->why, "file system", 11) != 0);
+		io_close(&io);
 		for (w = 0; w < 3; w++) {
 			assert_int_equal(io_choose(file, nothing[w], &name, &why), 0);
 			if (!has_direct && strcmp(e->name, "direct") == 0) {
