@@ -144,7 +144,7 @@ static void direct_forked(struct io *io)
 {
 	struct io_direct *direct = io->state;
 
-	io_ring_forget(direct->ring);
+	io_ring_free(direct->ring, true);
 	io_threads_forget(&direct->threads);
 	direct->ring = NULL;
 }
@@ -153,7 +153,7 @@ static void direct_close(struct io *io)
 {
 	struct io_direct *direct = io->state;
 
-	io_ring_free(direct->ring);
+	io_ring_free(direct->ring, false);
 	io_threads_free(direct->threads);
 	descriptor_close(direct->fd, io->device, io->inode);
 	free(direct);

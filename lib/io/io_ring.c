@@ -236,7 +236,7 @@ struct io_ring *io_ring_new(struct io *io)
 	allow_workers(ring);
 	return ring;
 fail:
-	io_ring_free(ring);
+	io_ring_free(ring, false);
 	return NULL;
 }
 
@@ -285,24 +285,17 @@ size_t io_ring_wait(struct io_ring *ring, struct io_request **requests, size_t m
 	return n;
 }
 
-void io_ring_free(struct io_ring *ring)
+/* Leaving the ring in a child unmaps and closes the child's copies and does nothing to the parent's. */
+void io_ring_free(struct io_ring *ring, bool forked)
 {
 	if (!ring)
 		return;
 	if (ring->working)
 		exit_ring(ring);
-	io_threads_free(ring->threads);
-	free(ring);
-}
-
-/* Leaving the ring unmaps and closes the child's copies and does nothing to the parent's. */
-void io_ring_forget(struct io_ring *ring)
-{
-	if (!ring)
-		return;
-	if (ring->working)
-		exit_ring(ring);
-	io_threads_forget(&ring->threads);
+	if (forked)
+		io_threads_forget(&ring->threads);
+	else
+		io_threads_free(ring->threads);
 	free(ring);
 }
 

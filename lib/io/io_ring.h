@@ -20,11 +20,8 @@ void io_ring_submit(struct io_ring *ring, int fd, struct io_request *const *requ
 /* As io_wait(); min must not be more than what is in flight. */
 size_t io_ring_wait(struct io_ring *ring, struct io_request **requests, size_t min, size_t max);
 
-/* Every request must have come back. */
-void io_ring_free(struct io_ring *ring);
-
-/* In a forked child, instead of io_ring_free(): the requests and threads are the parent's. */
-void io_ring_forget(struct io_ring *ring);
+/* Every request must have come back; but in a forked child they and the threads are the parent's. */
+void io_ring_free(struct io_ring *ring, bool forked);
 
 #else
 
@@ -54,14 +51,10 @@ static inline size_t io_ring_wait(struct io_ring *ring, struct io_request **requ
 	return 0;
 }
 
-static inline void io_ring_free(struct io_ring *ring)
+static inline void io_ring_free(struct io_ring *ring, bool forked)
 {
 	(void)ring;
-}
-
-static inline void io_ring_forget(struct io_ring *ring)
-{
-	(void)ring;
+	(void)forked;
 }
 
 #endif
