@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Decides when an answer of a peer counts as late, which peers are slow, and how often these are asked.
  *
- * An answer is late when its peer has said nothing of it for eight times as long as answers usually take, or sixteen
- * times as long as this node's own reads of storage. A body that has been announced may take longer: eight times as
- * long as the fastest peer's bodies take, and at most as long as 1 Gbit/s takes for the bodies of all questions that
- * one peer may have from all others. The asker of a late answer turns to another node, and leaves the question open.
- *
- * A peer is slow when its bodies take eight times as long as the fastest peer's, and as this node's own reads. A peer
- * that is slow or late goes on probation. It is asked one question at a time, a probe for whose answer no reader
- * waits, until a probe is answered in twice the time that answers usually take, and its body is not slow beside the
- * fastest peer's. A peer with a slow probe rests for sixteen times as long as the answer
- * took; one that is late or slow again before it has answered sixteen questions in time does so too, and twice as long
- * after each further time. So a slow peer costs its readers one wait, and one that was slow for a moment is asked again
- * at once. A peer's first questions are few: its window grows by one with each answer.
+ * The asker of a late answer turns to another node, and leaves the question open. A peer that is late or slow goes on
+ * probation: it is asked one question at a time, a probe for whose answer no reader waits, and rests after each slow
+ * one. So a slow peer costs its readers one wait, and a peer that was slow for a moment is asked again at once.
+ * doc/decisions/exchange.md has the bounds and the measurements behind them.
  *
  * This file knows no MPI, clock, thread or lock: times come in. */
 #ifndef LMDBIO_MPI_ANSWER_PACE_H

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Decides what ranks that ask each other for bytes say and believe, and when they stop waiting.
  *
- * A question and its answer are each one word: a head and a text that only the payload reads. The
- * bytes of an answer, its body, follow as a message of their own, so that they come into memory
- * of the question's own. Chunks (server_peers.c) and records (peer_ask.c) are the payloads.
+ * A question and its answer are each one word: a head and a text that only the payload reads. The bytes of an
+ * answer, its body, follow as a message of their own.
  *
  *   asker     ask --> open --(answer)--> coming --(body)--> ended
  *                      |                   |
@@ -11,12 +10,8 @@
  *                                               owes, and is asked nothing, until the question ends.
  *   answerer  ask --> debt, which beats while the answer waits for storage --> answer
  *
- * A rank that cannot reach a peer, or ends alone because its MPI fails, says that it is gone: the peer asks it
- * nothing more, does not wait for it, and ends as it does.
- *
- * Words with a wrong check are ignored. A body with a wrong sum ends its question with EBADMSG. The
- * asker reminds a peer of a lost question, ever more seldom; a peer without such a debt says so, and
- * the question ends, unless its body is coming. Whatever is lost, late, doubled, reordered or damaged costs a read of storage.
+ * Whatever is lost, late, doubled, reordered or damaged costs a read of storage. doc/decisions/exchange.md has the
+ * rules and their reasons.
  *
  * This file knows no MPI, clock, thread or lock: words and times come in, actions go out. The caller
  * (exchange_wire.c; tests/mpi/exchange_test.c) carries the actions out in their order. */
