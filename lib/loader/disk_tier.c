@@ -3,25 +3,27 @@
  *
  * One sparse file per data set and directory, shared by the processes of the node:
  *
- *   0 a head (4096): what it was made of, how many records, the boot that wrote it, where the next
- * record goes 4096 a row for each record (24 bytes): where it stands (8; 0: not here, 1: a process
- * writes it), value's size (4), key's size (4), XXH3-64 of both (8) then the records, value and
- * key, in the order in which they came
+ *      0  a head (4096): what the file was made of, how many records, the boot that wrote it, and
+ *         where the next record goes
+ *   4096  a row for each record (24): where it stands (8; 0: not here, 1: a process writes it),
+ *         its value's size (4), its key's size (4), XXH3-64 of both (8)
+ *         then the records, value and key, in the order in which they came
  *
- * Its name is a hash of the data set's identity; the identity in its head is what counts. The
- * directory, or in one for everybody the user's own in it, is opened and judged once and used by
- * its descriptor (util/guarded.h). A file is judged before any lock on it is asked for: another
- * user may have put it there and hold one. The locks of this user's own processes are waited for
+ * The file's name is a hash of the data set's identity; the identity in its head is what counts.
+ * The directory, or the user's own in a directory for everybody, is opened and judged once and used
+ * by its descriptor (util/guarded.h). A file is judged before any lock on it is asked for: another
+ * user may have put it there and hold a lock. The locks of this user's own processes are waited for
  * LOCK_TRIES times.
  *
- * Head and rows are mapped. A record is written, then its row, its place last; a row that was
- * written before a crash of the machine is not believed, because the boot is another one. The file
- * goes with its last user: each has a shared lock on it, and the user that can turn its own to an
- * exclusive one is the last, when it closes the disk tier or when its program ends. What users that
- * were killed have left is of use to the next ones; but not to a job, whose plan has other records
- * there. Every record is checked when it is read. A disk that is full takes no more, and what is
- * there stays of use; one that fails is not asked any more, nor one that again and again takes
- * seconds for a record: what is planned to come from there has nothing to be compared with.
+ * Head and rows are mapped. A record is written, then its row, its place last. A row from before a
+ * crash of the machine is not believed, because the boot is another one. Each user of the file has
+ * a shared lock on it. The user that can turn its own to an exclusive one is the last, when it
+ * closes the disk tier or its program ends, and removes the file. What killed users have left is of
+ * use to the next ones, but not to a job, whose plan has other records there.
+ *
+ * Every record is checked when it is read. A full disk takes no more records, and those that are
+ * there stay of use. A disk that fails is not asked any more, nor one that again and again takes
+ * seconds for a record: planned records come from it without a comparison with another tier.
  */
 #include "loader/loader_tier.h"
 

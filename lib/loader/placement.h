@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Plans where a job keeps its records.
  *
- * A plan says, for every unit of the data set (`unit_records` records in their own order; 1, or as
- * many as make a page run where records are small), which node keeps it in which tier over the
- * coming epochs. It is a pure function of the spec: every rank that makes it has the same one, and
- * nothing is sent. Two rules:
+ * A plan says for every unit of the data set which node keeps it, and in which tier, over the
+ * coming epochs. A unit is `unit_records` records in their own order: 1, or as many as make a page
+ * run where records are small. A plan is a pure function of the spec: every rank that makes it has
+ * the same one, and nothing is sent. Two rules:
  *
- *   PLACEMENT_GLOBAL    first a home for every unit: the node that reads it most and has room, else
- * any that has. Residents of an opportunistic order go first, then units that some node has
- * already, which stay there, then those with the most to gain; of equal nodes the one that reads
- * first gets it. Then further copies in the room that is left, at nodes that read a unit twice or
- *                  more, the most frequent first. So every unit has a home when the nodes' room is
- *                  the data set's bytes and, unless units fill a node exactly, one unit a node
- * more. PLACEMENT_PER_NODE  each node for itself keeps what it reads most, whatever others keep:
- * the plan of NoPFS (Dryden et al., SC'21), to compare with. At the same room it leaves a sixth to
- * a third of the units without any copy.
+ *   PLACEMENT_GLOBAL    First, each unit gets a home: the node that reads it most and has room, or
+ *                       else any node with room. Residents of an opportunistic order go first, then
+ *                       units that a node has already, which stay there, then those with the most
+ *                       to gain. Of equal nodes, the first reader gets the unit. Then nodes that
+ *                       read a unit twice or more get further copies in the room that is left, the
+ *                       most frequent first. So every unit has a home if the nodes have room for
+ *                       the data set and, unless units fill a node exactly, one unit a node more.
+ *   PLACEMENT_PER_NODE  Each node keeps what it reads most, whatever others keep: the plan of NoPFS
+ *                       (Dryden et al., SC'21), to compare with. With the same room it leaves a
+ *                       sixth to a third of the units without any copy.
  *
- * Each record is read once an epoch, so what is kept from one epoch to the next saves exactly as
- * many reads of storage as there are records in it: no choice of records is better than another for
- * storage, and a plan need not move. What a choice decides is how often the copy is on the reader's
- * own node.
+ * Each record is read once an epoch, so each kept record saves one read of storage an epoch. No
+ * choice of records is better than another for storage, and a plan need not move. A choice only
+ * decides how often the copy is on the reader's own node.
  *
- * Costs, for F records in U units and E epochs. Time: placement_make() inverts the order F * E
- * times, shared among `threads`, once when `readers_memory` holds F * E * 2 bytes and otherwise
- * twice; an inversion of a shuffle was measured at 160 ns (so 1e8 records over 8 epochs: two
- * minutes of one core, or four). Memory: 3 U bytes while it is made and 2 U afterwards (1e8 units:
- * 200 MB; 1e8 records in units of 64: 3 MB), `readers_memory`, and while it is made
- * PLACEMENT_COUNTS_MEMORY. A question about one unit costs E inversions a record, or none with the
- * readers in memory.
+ * What it costs for F records in U units over E epochs:
+ *
+ *   time      placement_make() inverts the order F * E times, shared among `threads`: once if
+ *             `readers_memory` holds F * E * 2 bytes, else twice. An inversion of a shuffle was
+ *             measured at 160 ns: 1e8 records over 8 epochs take one core two minutes, or four.
+ *   memory    2 U bytes (1e8 units: 200 MB; 1e8 records in units of 64: 3 MB), `readers_memory`,
+ *             and while the plan is made another U bytes and PLACEMENT_COUNTS_MEMORY.
+ *   question  E inversions for each record of the unit, or none with the readers in memory.
  */
 #ifndef LMDBIO_LOADER_PLACEMENT_H
 #define LMDBIO_LOADER_PLACEMENT_H
