@@ -120,7 +120,7 @@ bool stats_any(void);
 /* This process as a sum of one. */
 void stats_sum_own(struct stats_sum *sum);
 
-/* The table that this process has a slot in, if it has; for the node's server and for tests. */
+/* The table that this process has a slot in, or NULL (unit tests). */
 struct stats_table;
 const struct stats_table *stats_own_table(void);
 
