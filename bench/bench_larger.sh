@@ -93,6 +93,7 @@ for read in "$@"; do
 	for way in original cache lmdbio; do
 		printf '%s, %s:' "$read" $way
 		for field in 2 3 4; do
+			# shellcheck disable=SC2119 # of column 1
 			printf ' %s' "$(awk -v way=$way -v field=$field '$1 == way { print $field }' "$scratch/runs" | median)"
 		done
 		echo

@@ -34,5 +34,6 @@ for ((i = 0; i < runs; i++)); do
 	job program_--mpi "$run" --mpi -- true
 done
 for name in true mpi program program_--mpi; do
+	# shellcheck disable=SC2119 # of column 1
 	median <"$times/$name" | awk -v name="$name" '{ printf "%-14s %6.1f ms\n", name, $1 / 10 }'
 done

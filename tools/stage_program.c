@@ -29,6 +29,7 @@ int stage_program_become(void *arguments)
 static void child(int from, char **arguments)
 {
 	static char told[PATH_MAX + 64];
+	const char *value;
 	size_t length = 0;
 	ssize_t n;
 
@@ -40,7 +41,8 @@ static void child(int from, char **arguments)
 		_exit(TOOL_FAILED);
 	launcher_forget();
 	run_signals_give_back();
-	if (strchr(told, '=')[1] && putenv(told))
+	value = strchr(told, '=');
+	if (!value || (value[1] && putenv(told)))
 		_exit(TOOL_FAILED);
 	_exit(stage_program_become(arguments));
 }

@@ -32,8 +32,10 @@ static void axes_draw(const struct papers_plot *plot, const struct frame *frame)
 	printf("<text x=\"%d\" y=\"20\" font-size=\"14\">%s: points published, lines "
 	       "modelled</text>\n",
 	       LEFT, plot->title);
-	for (double y = frame->y0; y <= frame->y1 * 1.001; y *= 10) {
-		double at = down(frame, y);
+	int lines = (int)lround(log10(frame->y1 / frame->y0));
+
+	for (int i = 0; i <= lines; i++) {
+		double y = frame->y0 * pow(10, i), at = down(frame, y);
 
 		printf("<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n",
 		       LEFT, WIDTH - RIGHT, at, at);

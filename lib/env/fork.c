@@ -131,7 +131,7 @@ static int origin_open(const MDB_env *env, MDB_env **ret)
 	else
 		/* The parent's map is at that address. */
 		rc = call->mdb_env_open(orig, env->path,
-					env_origin_flags(env, env->flags) & ~MDB_FIXEDMAP,
+					env_origin_flags(env, env->flags) & ~(unsigned)MDB_FIXEDMAP,
 					env->permissions);
 	if (rc)
 		call->mdb_env_close(orig);

@@ -265,6 +265,7 @@ test -z "${untested// /}" || echo "not run: $untested"
 
 # --- commands that stand in sentences ---
 table=$top_srcdir/tests/docs/page_commands
+# shellcheck disable=SC2046 # names, one a line
 (cd "$top_srcdir" && $python tests/docs/page_commands.py README.md SECURITY.md $(echo "$pages" | grep md$)) | cut -f2 | sort > stand
 grep -v '^#' "$table" | cut -f1 | sort > listed
 same each_command_of_a_sentence_is_in_page_commands listed stand

@@ -113,8 +113,8 @@ each_reads() {
 	done
 	LMDBIO_STAGED=to reads arena
 	same "${name}_${1}_beside_the_copy" "$1.seen" seen
-	loads mount/img --stage=ssd | sums > sums
-	same "${name}_${1}_by_a_loader" "$1.sums" sums
+	loads mount/img --stage=ssd | sums > loaded
+	same "${name}_${1}_by_a_loader" "$1.sums" loaded
 }
 
 attack() {

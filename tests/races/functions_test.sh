@@ -21,10 +21,10 @@ declared() {
 
 headers=("$top_srcdir/include/lmdbio.h" "$top_srcdir/include/lmdbio_stage.h")
 [ ! -e "$top_builddir/compat/liblmdbio-mpi.la" ] || headers+=("$top_srcdir/include/lmdbio_mpi.h")
-declared "${headers[@]}" | sort -u > declared
-sed -n 's/^any //p' declared | sort > any
+declared "${headers[@]}" | sort -u > found
+sed -n 's/^any //p' found | sort > any
 {
-	sed 's/^... //' declared
+	sed 's/^... //' found
 	# shellcheck disable=SC2086 # CC may be several words
 	echo '#include <lmdb.h>' | $CC -E - | grep -o '\bmdb_[a-z0-9_]*(' | tr -d '('
 } | sort -u > all

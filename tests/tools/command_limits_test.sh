@@ -137,7 +137,8 @@ for what in pack unpack import dump check stage; do
 	for limit in -v -n -u -l -f; do
 		at=$tools libraries='' as=
 		if [ $limit = -u ] || [ $limit = -l ]; then
-			[ -n "$user" ] && [ $what != stage ] || continue
+			[ -n "$user" ] || continue
+			[ $what != stage ] || continue
 			at=apart libraries=apart as=$user
 		fi
 		bad=0 fine=0 refused=0

@@ -161,6 +161,7 @@ by_way() {
 	local name=$1 path=$2 command
 
 	shift 2
+	# shellcheck disable=SC2086 # a function and its arguments
 	for command in "$@"; do
 		made=$path told "${command}_by_${user}_${name}_is_refused" 2 'another user may have put' \
 			as "$user" timeout 20 bash -c $command
@@ -173,6 +174,7 @@ by_own_way() {
 	local name=$1 path=$2 command
 
 	shift 2
+	# shellcheck disable=SC2086 # as above
 	for command in "$@"; do
 		rc=0
 		made=$path as "$user" timeout 20 bash -c $command > out 2> err || rc=$?
