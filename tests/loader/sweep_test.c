@@ -280,7 +280,7 @@ static void page_when_damaged_and_swept_then_only_its_records_fail(void **state)
 }
 
 /* Takers of one epoch, more than a sweep that is short of memory has planned batches. */
-enum { TAKERS = 40, HANG = 120 /* seconds */ };
+enum { TAKERS = 40, HANG = 600 /* seconds */ };
 
 struct takers {
 	struct lmdbio_loader *loader;

@@ -36,7 +36,7 @@ enum {
 	ASKER = 1,
 	STEPS = 8,
 	LOOKS = 1000,
-	HANG = 120 /* seconds */
+	HANG = 600 /* seconds */
 };
 #define MS UINT64_C(1000000)
 
