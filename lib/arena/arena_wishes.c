@@ -236,8 +236,7 @@ bool arena_wish_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 		if (now >= end)
 			return false;
 		atomic_store(&arena->head->awaited, 1);
-		if (is_answered(arena, chunk))
-			return true;
+		/* Returns at once if an answer has come since `answers` was read. */
 		clock_futex_wait(&arena->head->answers, answers,
 				 end - now < answer_slice ? end - now : answer_slice);
 	}
