@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -59,6 +60,7 @@ static struct {
 	bool for_ever, is_off;
 	bool names_taken; /* by another user */
 	bool numbers_taken; /* of the names those that end in a number */
+	bool large_pages;   /* the kernel's are of 64 KiB */
 	unsigned failed;
 } fault;
 
@@ -135,6 +137,13 @@ int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)
 {
 	return fails(SITE_OPEN) ? -1 : __real_open(path, flags, 0);
+}
+
+long __real_sysconf(int name);
+long __wrap_sysconf(int name);
+long __wrap_sysconf(int name)
+{
+	return fault.large_pages && name == _SC_PAGESIZE ? 16 * ARENA_BLOCK : __real_sysconf(name);
 }
 
 /* --- a life ------------------------------------------------------------------------------------- */
@@ -371,6 +380,145 @@ static void evicted_memory_is_given_back_whichever_call_is_refused(void **state)
 	lived.blocks = 1;
 }
 
+static void fail_from(enum site site, unsigned nth, int error)
+{
+	fault.site = site;
+	fault.calls = fault.failed = 0;
+	fault.nth = nth;
+	fault.error = error;
+	fault.for_ever = true;
+}
+
+/* Returns how many calls have failed. */
+static unsigned fail_no_more(void)
+{
+	unsigned failed = fault.failed;
+
+	fault.nth = fault.failed = 0;
+	return failed;
+}
+
+static struct arena *open_arena(const struct identity *identity)
+{
+	struct arena_options options = {.budget = lived.budget, .share = true, .node = test_node()};
+	struct arena *arena;
+	const char *why;
+
+	assert_int_equal(arena_open(&arena, identity, &options, &why), 0);
+	assert_null(why);
+	return arena;
+}
+
+/* A block of such a kernel's page cannot be mapped alone. */
+static void kernel_has_larger_pages_no_arena_may_be(void **state)
+{
+	(void)state;
+	assert_true(arena_may_be(1));
+	fault.large_pages = true;
+	assert_false(arena_fits_pages());
+	assert_false(arena_may_be(1));
+	fault.large_pages = false;
+}
+
+/* --- tables ------------------------------------------------------------------------------------- */
+
+/* Rows 1 to 31 share the first page of pins with row 0. */
+static void page_of_pins_has_no_memory_its_rows_neither_pin_nor_claim(void **state)
+{
+	struct arena *arenas[ARENA_PAGE_ROWS], *last;
+
+	(void)state;
+	for (unsigned i = 0; i < ARENA_PAGE_ROWS; i++)
+		arenas[i] = open_arena(&dataset.identity);
+	last = arenas[ARENA_PAGE_ROWS - 1];
+	assert_int_equal(last->row, ARENA_PAGE_ROWS);
+	assert_true(arena_pin(arenas[0], 0));
+	fail_from(SITE_FALLOCATE, 1, ENOSPC);
+	assert_false(arena_pin(last, 0));
+	assert_false(arena_claim(last, 0));
+	assert_false(arena_row_has_pins(last, 0, last->row));
+	assert_true(arena_pin(arenas[1], 0));
+	assert_int_equal(fail_no_more(), 2);
+	assert_true(arena_pin(last, 0));
+	assert_true(arena_row_has_pins(last, 0, last->row));
+	for (unsigned i = 0; i < ARENA_PAGE_ROWS; i++)
+		arena_close(arenas[i]);
+}
+
+static void tables_have_no_memory_those_before_are_there(void **state)
+{
+	enum { GROUPS = 3 };
+	struct identity identity = dataset.identity;
+	struct arena *arena;
+
+	(void)state;
+	identity.size = GROUPS * (uint64_t)ARENA_GROUP * ARENA_CHUNK;
+	arena = open_arena(&identity);
+	fail_from(SITE_FALLOCATE, 2, ENOSPC);
+	assert_false(arena_tables_make(arena));
+	assert_true(arena_pin(arena, ARENA_GROUP - 1));
+	assert_false(arena_pin(arena, ARENA_GROUP));
+	assert_false(arena_tables_make(arena));
+	fail_no_more();
+	assert_true(arena_tables_make(arena));
+	fail_from(SITE_FALLOCATE, 1, ENOSPC);
+	for (uint64_t group = 0; group < GROUPS; group++)
+		assert_true(arena_pin(arena, group * ARENA_GROUP));
+	assert_int_equal(fail_no_more(), 0);
+	arena_close(arena);
+}
+
+/* --- shrinking ---------------------------------------------------------------------------------- */
+
+/* arena_shrink() of one block, of the arena whose memfd this is. */
+static bool shrinks(int file, const struct identity *identity, _Atomic(struct arena *) *attached)
+{
+	const struct arena *was = atomic_load(attached);
+	uint64_t key[2] = {0};
+	struct arena_head head;
+	unsigned before = descriptors();
+	char path[64];
+	bool done;
+	int fd;
+
+	if (pread(file, &head, sizeof(head), CHUNKS * (off_t)ARENA_CHUNK) == sizeof(head))
+		memcpy(key, head.key, sizeof(key));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	fd = __real_open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	done = arena_shrink(identity, key, fd, 1, attached);
+	assert_int_equal(descriptors(), before);
+	assert_ptr_equal(atomic_load(attached), was);
+	return done;
+}
+
+static void arena_that_cannot_be_attached_to_does_not_shrink(void **state)
+{
+	const struct identity nothing = {0};
+	struct arena *arena = open_arena(&dataset.identity);
+	_Atomic(struct arena *) none = NULL, another = arena;
+	int file = __real_open("/dev/null", O_RDWR | O_CLOEXEC);
+	static uint8_t bytes[ARENA_BLOCK];
+
+	(void)state;
+	assert_true(arena_claim(arena, 0));
+	assert_int_equal(arena_fill(arena, 0, bytes, ARENA_BLOCK), 0);
+	arena_publish(arena, 0, 1);
+	arena_release(arena, 0);
+	assert_false(shrinks(arena->file.fd, &nothing, &none));
+	fail_from(SITE_CALLOC, 1, ENOMEM);
+	assert_false(shrinks(arena->file.fd, &dataset.identity, &none));
+	assert_int_equal(fail_no_more(), 1);
+	assert_false(shrinks(arena->file.fd, &dataset.identity, &another));
+	assert_false(shrinks(file, &dataset.identity, &none));
+	assert_true(arena_present(arena, 0, 1));
+	assert_true(shrinks(arena->file.fd, &dataset.identity, &none));
+	assert_false(arena_present(arena, 0, 1));
+	assert_int_equal(arena_used(arena), 0);
+	close(file);
+	arena_close(arena);
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -393,6 +541,10 @@ int main(void)
 		cmocka_unit_test(list_of_names_cannot_be_read_arena_is_found),
 		cmocka_unit_test(call_fails_right_bytes_or_an_error),
 		cmocka_unit_test(evicted_memory_is_given_back_whichever_call_is_refused),
+		cmocka_unit_test(kernel_has_larger_pages_no_arena_may_be),
+		cmocka_unit_test(page_of_pins_has_no_memory_its_rows_neither_pin_nor_claim),
+		cmocka_unit_test(tables_have_no_memory_those_before_are_there),
+		cmocka_unit_test(arena_that_cannot_be_attached_to_does_not_shrink),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
