@@ -154,6 +154,25 @@ static void share_when_served_then_leaves_what_stays_its_room(void **state)
 	assert_in_range(arena_share(arena), WINDOW / 2 * ARENA_CHUNK, WINDOW * ARENA_CHUNK);
 }
 
+/* Of more room than one reader uses at a time a quarter is for what passes. */
+static void share_when_there_is_much_room_then_a_quarter_of_it(void **state)
+{
+	enum { MUCH = 1000, FILE_CHUNKS = 2000 };
+	struct identity large = {
+		.device = 7, .inode = identity.inode, .size = FILE_CHUNKS * (uint64_t)ARENA_CHUNK};
+	struct arena_options options = {
+		.budget = MUCH * (uint64_t)ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena *arena;
+	const char *why;
+
+	arena_close(*state);
+	assert_int_equal(arena_open(&arena, &large, &options, &why), 0);
+	*state = arena;
+	assert_int_equal(arena_serve(arena, KEEPS, true), 0);
+	/* Four chunks of it are for what the server has on its way. */
+	assert_int_equal(arena_share(arena), ((MUCH - KEEPS) / 4 - 4) * (uint64_t)ARENA_CHUNK);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -164,6 +183,7 @@ int main(void)
 		SERVED(rounds_when_they_are_elsewhere_then_what_stayed_goes),
 		SERVED(reserve_when_all_else_is_pinned_then_what_stayed_goes),
 		SERVED(share_when_served_then_leaves_what_stays_its_room),
+		SERVED(share_when_there_is_much_room_then_a_quarter_of_it),
 	};
 
 	alarm(300); /* a hang is a failure */

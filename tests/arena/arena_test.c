@@ -426,6 +426,21 @@ static void arena_when_not_shared_then_nobody_finds_it(void **state)
 	arena_close(three);
 }
 
+/* Only a stray store of the program's own can say that there is a second one. */
+static void arena_when_not_shared_then_no_other_row_lives(void **state)
+{
+	struct arena *arena = open_arena(8, false);
+
+	(void)state;
+	atomic_store(&arena->rows[2].used, 1);
+	atomic_store(&arena->head->high, 2);
+	assert_false(arena_row_lives(arena, 2));
+	assert_true(arena_row_lives(arena, arena->row));
+	assert_int_equal(arena_bury_dead(arena), 0);
+	assert_int_equal(arena_members(arena), 1);
+	arena_close(arena);
+}
+
 static void arena_when_more_attach_than_it_has_rows_then_the_last_is_alone(void **state)
 {
 	struct rlimit limit = {.rlim_cur = 1000, .rlim_max = 1000}, before;
@@ -553,6 +568,7 @@ int main(void)
 		cmocka_unit_test(sweep_when_many_times_the_budget_then_memory_stays_bounded),
 		cmocka_unit_test(arena_when_another_node_or_identity_then_another_arena),
 		cmocka_unit_test(arena_when_not_shared_then_nobody_finds_it),
+		cmocka_unit_test(arena_when_not_shared_then_no_other_row_lives),
 		cmocka_unit_test(arena_when_more_attach_than_it_has_rows_then_the_last_is_alone),
 		cmocka_unit_test(arena_when_the_file_is_huge_then_the_table_stays_small),
 		cmocka_unit_test(arena_when_misused_then_errno),

@@ -8,9 +8,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#define ARENA_SITES_OF_OTHERS
+#include "arena_sites.h"
 
 enum { CHUNKS = 40 };
 
@@ -92,11 +96,67 @@ static void threads_when_memory_is_short_then_right_bytes(void **state)
 	run_threads(6, false, 1500, true);
 }
 
+/* --- two at one place ------------------------------------------------------------------------ */
+
+static struct arena *raced;
+
+/* What another thread has published between the count of the missing blocks and their marks counts once. */
+static void publish_too(const char *step)
+{
+	if (strcmp(step, "publish-counted"))
+		return;
+	step_taken = NULL;
+	arena_publish(raced, 5, 10);
+}
+
+static void threads_when_both_publish_a_block_then_it_counts_once(void **state)
+{
+	void (*const before)(const char *step) = step_taken;
+
+	(void)state;
+	raced = child_open(&dataset, CHUNKS);
+	assert_true(arena_claim(raced, 0));
+	assert_true(arena_reserve(raced, 10));
+	step_taken = publish_too;
+	arena_publish(raced, 0, 10);
+	assert_null(step_taken);
+	step_taken = before;
+	assert_true(arena_present(raced, 0, 15));
+	assert_int_equal(arena_used(raced), 15 * ARENA_BLOCK);
+	arena_release(raced, 0);
+	arena_close(raced);
+}
+
+static void keep_too(const struct arena_site *site)
+{
+	if (strcmp(site->function, "arena_keep") || strcmp(site->call, "add"))
+		return;
+	site_taken = NULL;
+	arena_keep(raced, 3);
+}
+
+static void threads_when_both_keep_a_chunk_then_it_counts_once(void **state)
+{
+	(void)state;
+	raced = child_open(&dataset, CHUNKS);
+	assert_true(arena_claim(raced, 3));
+	site_taken = keep_too;
+	arena_keep(raced, 3);
+	assert_null(site_taken);
+	assert_int_equal(atomic_load(&raced->head->kept), 1);
+	arena_keep(raced, 3);
+	arena_keep(raced, 4);
+	assert_int_equal(atomic_load(&raced->head->kept), 2);
+	arena_close(raced);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_when_all_fits_then_each_block_is_read_once),
 		cmocka_unit_test(threads_when_memory_is_short_then_right_bytes),
+		cmocka_unit_test(threads_when_both_publish_a_block_then_it_counts_once),
+		cmocka_unit_test(threads_when_both_keep_a_chunk_then_it_counts_once),
 	};
 	int failed;
 
