@@ -6,6 +6,7 @@
 #include "arena/arena_private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,77 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* --- what keeps it ---------------------------------------------------------------------------- */
+
+static bool sockets_refused;
+
+int __real_socketpair(int domain, int type, int protocol, int ends[2]);
+int __wrap_socketpair(int domain, int type, int protocol, int ends[2]);
+
+int __wrap_socketpair(int domain, int type, int protocol, int ends[2])
+{
+	if (!sockets_refused)
+		return __real_socketpair(domain, type, protocol, ends);
+	errno = EMFILE;
+	return -1;
+}
+
+static void fork_without_sockets(struct control *control, unsigned number)
+{
+	uint64_t inodes[4];
+	int fds[4];
+	pid_t pid;
+
+	(void)number;
+	sockets_refused = true;
+	errno = ERANGE;
+	pid = child_start(control, worker_do_nothing, 0);
+	check(errno == ERANGE);
+	check(!child_wait(pid));
+	check(!keeper_is_there() && !worker_sockets(fds, inodes, 4));
+	check(worker_reads(control) == WORKER_BLOCKS);
+	check(worker_reads(control) == WORKER_BLOCKS);
+}
+
+static void parent_when_it_can_have_no_sockets_then_keeps_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), fork_without_sockets, 0), 0);
+}
+
+/* The sockets are gone when another arena's share has become free. */
+static void close_sockets_and_fit(struct control *control, unsigned number)
+{
+	struct arena *arena;
+	uint64_t inodes[8];
+	int fds[8];
+
+	(void)number;
+	worker_run_once(control, 0);
+	check(worker_sockets(fds, inodes, 8) == 2);
+	worker_data.identity.inode++;
+	arena = child_open(&worker_data, WORKER_BUDGET);
+	close(fds[0]);
+	keeper_fit(arena, 0, 0);
+	check(!keeper_is_there());
+	check(fcntl(fds[1], F_GETFD) < 0); /* the other end is of no use */
+	check(arena_budget(arena) == WORKER_BUDGET * (uint64_t)ARENA_CHUNK);
+	worker_read_all(control, arena);
+	arena_close(arena);
+	check(!child_wait(child_start(control, worker_do_nothing, 0)));
+	check(keeper_is_there() && worker_sockets(fds, inodes, 8) == 2);
+}
+
+static void
+arena_when_the_sockets_are_gone_then_goes_on_and_the_next_fork_makes_others(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	assert_int_equal(child_run_parent(control, close_sockets_and_fit, 0), 0);
+	assert_int_equal(control->direct, 0);
+}
 
 /* The program closes what it did not open and has a file of its own in its place. */
 static void take_the_places(struct control *control, unsigned number)
@@ -250,6 +322,11 @@ int main(void)
 			worker_next_file),
 		cmocka_unit_test_setup(
 			child_when_it_has_closed_all_then_its_next_fork_makes_another,
+			worker_next_file),
+		cmocka_unit_test_setup(parent_when_it_can_have_no_sockets_then_keeps_nothing,
+				       worker_next_file),
+		cmocka_unit_test_setup(
+			arena_when_the_sockets_are_gone_then_goes_on_and_the_next_fork_makes_others,
 			worker_next_file),
 		cmocka_unit_test_setup(worker_when_descriptors_are_few_then_no_error,
 				       worker_next_file),
