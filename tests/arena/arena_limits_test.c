@@ -158,6 +158,57 @@ static void names_when_another_user_has_them_then_the_arena_is_found(void **stat
 	assert_int_equal(child_failures(), 0);
 }
 
+enum { NAMES = 257 }; /* more of the kernel's list than are asked */
+
+/* Listens on as many names with random ends as `number`, like members that found all others taken. It accepts no connection. */
+static void crowd_the_list(struct control *control, unsigned number)
+{
+	struct sockaddr_un name;
+
+	for (unsigned i = 0; i < number; i++) {
+		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		size_t length = name_of(&attached, 0, &name) - sizeof("0") + 1;
+
+		length += (size_t)snprintf((char *)&name + length, sizeof(name) - length, "x%016x",
+					   i);
+		check(!bind(fd, (struct sockaddr *)&name, (socklen_t)length) && !listen(fd, 64));
+	}
+	atomic_store(&control->arrived, 1);
+	for (;;)
+		pause();
+}
+
+/* Where the list is too long, all of the user's processes are searched: also one that no name leads to. */
+static void arena_when_the_list_of_names_is_too_long_then_it_is_found(void **state)
+{
+	struct control *control = child_control();
+	pid_t crowd = child_start(control, crowd_the_list, NAMES);
+	struct leaders leaders;
+	struct arena *one, *two;
+	unsigned asked = 0;
+	const char *why;
+
+	(void)state;
+	while (!atomic_load(&control->arrived))
+		sched_yield();
+	assert_int_equal(try_open(&one, &why), 0);
+	assert_null(why);
+	descriptor_kept_close(&one->listener);
+	leaders_begin(&leaders, one);
+	for (pid_t pid; (pid = leaders_next(&leaders)) > 0; asked++)
+		assert_int_equal(pid, crowd);
+	assert_int_equal(asked, NAMES - 1);
+	assert_true(leaders.unsure);
+	leaders_end(&leaders);
+	assert_int_equal(try_open(&two, &why), 0);
+	assert_null(why);
+	assert_int_equal(arena_inode(one), arena_inode(two));
+	arena_close(two);
+	arena_close(one);
+	child_kill(crowd);
+	assert_int_equal(child_failures(), 0);
+}
+
 static void be_another(struct control *control, unsigned number)
 {
 	struct arena *arena;
@@ -481,6 +532,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_when_another_user_has_them_then_the_arena_is_found),
+		cmocka_unit_test(arena_when_the_list_of_names_is_too_long_then_it_is_found),
 		cmocka_unit_test(arena_when_another_user_comes_then_it_gets_its_own),
 		cmocka_unit_test(arena_when_descriptors_run_out_then_clean),
 		cmocka_unit_test(arena_when_address_space_is_short_then_an_errno),

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -301,6 +302,71 @@ static void purse_when_its_maker_is_killed_then_is_there(void **state)
 	halve_and_close(one, two);
 }
 
+static void stopped_at_its_claim(struct control *control, unsigned number)
+{
+	(void)control;
+	child_stop_at("claimed");
+	arena_close(open_set(number, 1000));
+}
+
+/* The limit of an arena that has no line: no more than an even part, were there only `arenas`. */
+static void assert_even_part(const struct arena *arena, unsigned arenas)
+{
+	assert_int_equal(arena->line, -1);
+	assert_in_range(arena_budget(arena), ARENA_PAIR * ARENA_CHUNK,
+			BUDGET / arenas * (uint64_t)ARENA_CHUNK);
+}
+
+static void lines_when_who_gives_them_out_is_stopped_then_an_arena_has_none(void **state)
+{
+	struct arena *one = open_set(1, 1000), *two, *three;
+	pid_t child = child_start(child_control(), stopped_at_its_claim, 9);
+
+	(void)state;
+	child_wait_stopped(child);
+	two = open_set(2, 1000);
+	assert_even_part(two, 2);
+	kill(child, SIGKILL);
+	assert_int_equal(child_wait(child), SIGKILL);
+	three = open_set(3, 1000);
+	assert_int_not_equal(three->line, -1);
+	arena_close(two);
+	halve_and_close(one, three);
+}
+
+/* Of more arenas than there are lines for the last has none, until another is closed. */
+static void lines_when_all_are_taken_then_the_next_arena_has_none(void **state)
+{
+	enum { LINES = 512 };
+	struct identity identity = {.device = 7, .inode = 1, .size = ARENA_CHUNK};
+	struct arena_options options = {.budget = BUDGET * ARENA_CHUNK, .node = test_node()};
+	struct arena *arenas[LINES], *last;
+	struct rlimit descriptors;
+	bool taken[LINES] = {false};
+	const char *why;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+	descriptors.rlim_cur = descriptors.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &descriptors), 0);
+	if (descriptors.rlim_cur < 2 * LINES)
+		skip();
+	for (unsigned i = 0; i < LINES; i++) {
+		assert_int_equal(arena_open(&arenas[i], &identity, &options, &why), 0);
+		assert_in_range(arenas[i]->line, 0, LINES - 1);
+		assert_false(taken[arenas[i]->line]);
+		taken[arenas[i]->line] = true;
+	}
+	assert_int_equal(arena_open(&last, &identity, &options, &why), 0);
+	assert_even_part(last, LINES < BUDGET / ARENA_PAIR ? LINES : BUDGET / ARENA_PAIR);
+	arena_close(last);
+	arena_close(arenas[7]);
+	assert_int_equal(arena_open(&arenas[7], &identity, &options, &why), 0);
+	assert_int_not_equal(arenas[7]->line, -1);
+	for (unsigned i = 0; i < LINES; i++)
+		arena_close(arenas[i]);
+}
+
 /* Each its own data set, again and again: the purse comes and goes with them. */
 static void *open_often(void *number)
 {
@@ -397,6 +463,8 @@ int main(void)
 		cmocka_unit_test(process_when_it_is_killed_then_its_part_is_free),
 		cmocka_unit_test(lines_when_who_gives_them_out_is_killed_then_stay),
 		cmocka_unit_test(purse_when_its_maker_is_killed_then_is_there),
+		cmocka_unit_test(lines_when_who_gives_them_out_is_stopped_then_an_arena_has_none),
+		cmocka_unit_test(lines_when_all_are_taken_then_the_next_arena_has_none),
 		cmocka_unit_test(arenas_when_threads_open_them_at_once_then_each_has_its_part),
 		cmocka_unit_test(child_when_forked_then_counts_for_itself),
 		cmocka_unit_test(memory_when_one_shares_with_nobody_then_counts_all_the_same),
