@@ -6,6 +6,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -101,6 +104,43 @@ static void read_when_paused_or_in_front_then_not_at_all(void **state)
 	assert_true(is_read(&f->first, 4 * ARENA_CHUNK, 0));
 }
 
+/* The program has given the number of its data file to another file. */
+static void read_when_the_descriptor_is_another_file_then_left_to_the_map(void **state)
+{
+	struct fixture *f = *state;
+	int kept = dup(f->fd), other = memfd_create("another", MFD_CLOEXEC);
+
+	fill(f);
+	assert_int_equal(ftruncate(other, SIZE), 0);
+	assert_int_equal(dup2(other, f->fd), f->fd);
+	memset(buffer, 1, LENGTH);
+	assert_false(is_read(&f->first, 4 * ARENA_CHUNK, 0));
+	assert_int_equal(buffer[0], 1);
+	assert_right(&f->first, 4 * ARENA_CHUNK, LENGTH);
+	assert_int_equal(dup2(kept, f->fd), f->fd);
+	assert_true(is_read(&f->first, 4 * ARENA_CHUNK, 0));
+	close(other);
+	close(kept);
+}
+
+/* Half of the descriptors are the program's. */
+static void read_when_there_is_no_arena_then_left_to_the_map(void **state)
+{
+	struct fixture *f = *state;
+	struct rlimit limit, few;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	few = limit;
+	few.rlim_cur = (rlim_t)f->fd + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_false(is_read(&f->first, 4 * ARENA_CHUNK, 0));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_null(f->first.store.arena);
+	assert_false(atomic_load(&f->first.store.enabled));
+	assert_right(&f->first, 4 * ARENA_CHUNK, LENGTH);
+	assert_int_equal(io_counted(&f->first.io).reads, 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 
 int main(void)
@@ -112,6 +152,8 @@ int main(void)
 		CASE(read_when_the_page_cache_has_it_then_better_shown),
 		CASE(read_when_the_file_has_become_shorter_then_eio),
 		CASE(read_when_paused_or_in_front_then_not_at_all),
+		CASE(read_when_the_descriptor_is_another_file_then_left_to_the_map),
+		CASE(read_when_there_is_no_arena_then_left_to_the_map),
 	};
 	int failed;
 
