@@ -44,7 +44,8 @@ def source_of(path: str) -> str:
         found = str(pathlib.Path(path).resolve().relative_to(TOP))
     except ValueError:
         return ""
-    return found if found.startswith(SOURCES) else ""
+    # A table of functions: only tests, and the build that opens the original at run time, make code of it.
+    return found if found.startswith(SOURCES) and not found.endswith(".def") else ""
 
 
 def counted(build: pathlib.Path) -> dict[str, dict[int, tuple[bool, str]]]:
