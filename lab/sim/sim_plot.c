@@ -79,7 +79,7 @@ int papers_draw(const struct papers_plot *plot)
 	int rc = 0;
 
 	printf("<!-- SPDX-License-Identifier: OLDAP-2.8 -->\n"
-	       "<!-- Drawn by: lmdbio-sim --plot=%s -->\n"
+	       "<!-- Drawn by lmdbio-sim, its plot %s -->\n"
 	       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
 	       "font-family=\"sans-serif\" "
 	       "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",

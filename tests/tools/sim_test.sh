@@ -100,6 +100,11 @@ judge papers_have_a_row_for_each_scale test "$(grep -c '^ *9216 ' out)" -eq 3
 judge papers_name_each_plots_best test "$(grep -c '^best against best: ' out)" -eq 2
 "$tool" --plot=bebop > plot.svg
 same plot_is_the_one_of_the_page "$top_srcdir/doc/papers-bebop.svg" plot.svg
+if command -v python3 > /dev/null; then
+	judge plot_is_xml python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("plot.svg")'
+else
+	not_run plot_is_xml "no python3"
+fi
 strided='--strided=2 --nodes=2 --records=4096 --record-size=3090 --batch=512'
 # strided WAY COLUMN OPTION...: of that table.
 strided() {
