@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -309,6 +311,9 @@ static int creator(void *context)
 	char data[300], locks[300], from[300];
 	int fd;
 
+	/* A test that fails does not wait for its child. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		return 4;
 	snprintf(data, sizeof(data), "%s/data.mdb", creation->path);
 	snprintf(locks, sizeof(locks), "%s/lock.mdb", creation->path);
 	fd = open(locks, O_RDWR | O_CREAT | O_CLOEXEC, 0664);
