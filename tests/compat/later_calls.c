@@ -2,7 +2,7 @@
 /* A program that was built for LMDB 1.0, and calls the functions that LMDB 0.9 does not have.
  * usage: later_calls PART PATH [FILE]
  * It prints what the functions return; the stand-in for an LMDB 1.0 prints what it is called with. */
-#include "origin/lmdb_later.h"
+#include "later_said.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -34,19 +34,6 @@ unsigned mdb_mid2l_search(void *ids, size_t id);
 int mdb_mid2l_insert(void *ids, void *id);
 
 static const char *path, *file;
-
-static void say(const char *what, int rc)
-{
-	printf("%s: %d\n", what, rc);
-}
-
-static void must(const char *what, int rc)
-{
-	if (!rc)
-		return;
-	printf("%s: %d, %s\n", what, rc, mdb_strerror(rc));
-	exit(1);
-}
 
 static MDB_env *create(void)
 {

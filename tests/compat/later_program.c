@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* A program that was built for LMDB 1.0. It prints what that library tells it; the same lines come out
  * whichever library serves it, as far as both can do what is asked. */
-#include "origin/lmdb_later.h"
+#include "later_said.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -12,19 +12,6 @@
 enum { LOW = 0x5a, HIGH = 0xa5 };
 
 static const char *path;
-
-static void say(const char *what, int rc)
-{
-	printf("%s: %d\n", what, rc);
-}
-
-static void must(const char *what, int rc)
-{
-	if (!rc)
-		return;
-	printf("%s: %d, %s\n", what, rc, mdb_strerror(rc));
-	exit(1);
-}
 
 static MDB_env *create(void)
 {
