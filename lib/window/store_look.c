@@ -68,13 +68,13 @@ void store_use(struct store *store, const void *page)
 }
 
 /* Whether the arena still shows a chunk in which blocks were found to be published. Where a chunk that leaves the
- * arena is saved first, a block that another process has published since is not (chunk_rest()). */
+ * arena is saved first, a block that another process has published since is not (chunk_rest()). The blocks' bits
+ * are read before, with acquire. Where a change of memory becomes visible to all threads at once (x86, Armv8), this
+ * side needs no fence. */
 static bool is_still_shown(const struct store *store, uint64_t chunk)
 {
-	enum chunk_state state;
+	enum chunk_state state = get_state(store, chunk);
 
-	atomic_thread_fence(memory_order_seq_cst);
-	state = get_state(store, chunk);
 	return state == CHUNK_PART || state >= CHUNK_IDLE;
 }
 

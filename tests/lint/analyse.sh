@@ -38,12 +38,13 @@ compiled() {
 		sed 's/ -Werror / /' | sort -u -k1,1
 }
 
-# one SOURCE FLAGS...: the findings of gcc and clang-tidy.
+# one SOURCE FLAGS...: the findings of gcc, also of its build for ThreadSanitizer, and of clang-tidy.
 one() {
 	local source=$1 flags
 	shift
 	eval "flags=($*)"
 	(cd "$build" && gcc "${flags[@]}" -Wconversion -fanalyzer -c -o /dev/null "$top/$source") 2>&1
+	(cd "$build" && gcc "${flags[@]}" -fsanitize=thread -O1 -c -o /dev/null "$top/$source") 2>&1
 	(cd "$build" && clang-tidy --quiet -checks="$tidy" "$top/$source" -- "${flags[@]}") 2> /dev/null
 }
 export -f one
