@@ -3,9 +3,6 @@
 # Sourced, after tests/tools/harness.sh.
 # shellcheck shell=sh
 
-# What MPICH stands on intercepts calls that ThreadSanitizer does, in threads without its state.
-[ "${with_sanitizer:-no}" != thread ] || export UCX_MEM_EVENTS=no
-
 # mpi_require: skips the test where there is no MPI to build with or to start jobs by; where there is
 # one, a build without the module is a failure.
 mpi_require() {
