@@ -16,6 +16,7 @@
 #include "arena/arena_private.h"
 
 #include "util/clock.h"
+#include "util/settings.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const uint64_t contest_limit = 1000000000; /* ns; a process that is stopped so long loses */
+/* Nanoseconds, times LMDBIO_PATIENCE; a process that is stopped so long loses. */
+static const uint64_t contest_limit = 1000000000;
 
 static const char memfd_shared[] = "/memfd:lmdbio (deleted)";
 static const char memfd_alone[] = "/memfd:lmdbio-private (deleted)";
@@ -217,7 +219,7 @@ static int contest(struct arena *arena)
 			return arena_adopt(arena, found.fd);
 		}
 		close(found.fd);
-		if (clock_now() - mine > contest_limit)
+		if (clock_now() - mine > settings_patience(contest_limit))
 			break;
 		clock_sleep(pause);
 	}

@@ -7,6 +7,7 @@
 
 #include "arena/arena_private.h"
 #include "util/clock.h"
+#include "util/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +27,9 @@ static struct arena *first;
 
 static struct {
 	uint64_t at;    /* ns; 0: the clock runs */
+	uint64_t
+		step; /* ns that pass from one look at it to the next, once the second arena has its stamp */
+	unsigned looks; /* by this one the first arena is settled */
 	unsigned asked; /* since the second arena has its stamp */
 	bool is_stamped;
 } stopped;
@@ -40,8 +44,9 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 	if (!stopped.at || clock != CLOCK_MONOTONIC)
 		return __real_clock_gettime(clock, time);
 	if (stopped.is_stamped) {
-		stopped.asked++;
-		atomic_store(&first->head->settled, 1);
+		stopped.at += stopped.step;
+		if (++stopped.asked == stopped.looks)
+			atomic_store(&first->head->settled, 1);
 	}
 	*time = clock_spec(stopped.at);
 	return 0;
@@ -61,6 +66,8 @@ struct contest {
 	int64_t later; /* ns: by so much the first one's stamp is later than the second one's */
 	int nonce;     /* each byte of the first one's */
 	bool stays;    /* the first one */
+	uint64_t step; /* see above */
+	unsigned asked, looks;
 };
 
 static void contest(const struct contest *contest)
@@ -68,6 +75,8 @@ static void contest(const struct contest *contest)
 	struct arena *second;
 
 	first = child_open(&dataset, CHUNKS);
+	stopped.step = contest->step;
+	stopped.looks = contest->looks;
 	stopped.at = clock_now();
 	atomic_store(&first->head->stamp, stopped.at + (uint64_t)contest->later);
 	atomic_store(&first->head->settled, 0);
@@ -78,7 +87,7 @@ static void contest(const struct contest *contest)
 	stopped.at = 0;
 	stopped.is_stamped = false;
 	assert_int_equal(arena_inode(first) == arena_inode(second), contest->stays);
-	assert_int_equal(stopped.asked, contest->stays);
+	assert_int_equal(stopped.asked, contest->asked);
 	assert_true(atomic_load(&second->head->settled));
 	stopped.asked = 0;
 	arena_close(second);
@@ -88,15 +97,30 @@ static void contest(const struct contest *contest)
 static void stamps_when_they_differ_then_the_earlier_stays(void **state)
 {
 	(void)state;
-	contest(&(struct contest){.later = -1, .nonce = 0xff, .stays = true});
+	contest(&(struct contest){
+		.later = -1, .nonce = 0xff, .stays = true, .asked = 1, .looks = 1});
 	contest(&(struct contest){.later = 1, .nonce = 0, .stays = false});
 }
 
 static void stamps_when_they_are_equal_then_the_smaller_nonce_stays(void **state)
 {
 	(void)state;
-	contest(&(struct contest){.later = 0, .nonce = 0, .stays = true});
+	contest(&(struct contest){.later = 0, .nonce = 0, .stays = true, .asked = 1, .looks = 1});
 	contest(&(struct contest){.later = 0, .nonce = 0xff, .stays = false});
+}
+
+static void a_maker_that_is_slow_is_waited_for_as_long_as_LMDBIO_PATIENCE_says(void **state)
+{
+	struct settings *settings = (struct settings *)(uintptr_t)settings_get();
+	struct contest slow = {.later = -1, .step = 900000000, .asked = 2, .looks = 3};
+
+	(void)state;
+	contest(&slow);
+	settings->patience = 20;
+	slow.stays = true;
+	slow.asked = 3;
+	contest(&slow);
+	settings->patience = 1;
 }
 
 int main(void)
@@ -104,6 +128,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stamps_when_they_differ_then_the_earlier_stays),
 		cmocka_unit_test(stamps_when_they_are_equal_then_the_smaller_nonce_stays),
+		cmocka_unit_test(
+			a_maker_that_is_slow_is_waited_for_as_long_as_LMDBIO_PATIENCE_says),
 	};
 	int failed;
 
