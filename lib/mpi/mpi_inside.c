@@ -299,7 +299,7 @@ static void *inside_run(void *argument)
 
 	(void)argument;
 	thread_name("lmdbio-mpi");
-	if (inside.session == MPI_SESSION_NULL && !program_allows()) {
+	if (!program_allows()) {
 		atomic_store(&inside.state, INSIDE_OVER);
 		return NULL;
 	}

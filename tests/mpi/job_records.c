@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <lmdbio_mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,11 +62,28 @@ void job_read_index(MPI_Comm comm, const char *directory, struct outcome *outcom
 	lmdbio_mpi_index_close(index);
 }
 
+static void *nothing_run(void *argument)
+{
+	return argument;
+}
+
+/* ThreadSanitizer starts a thread of its own beside a process's first one. */
+static void first_thread_run(void)
+{
+	pthread_t thread;
+
+	if (!pthread_create(&thread, NULL, nothing_run, NULL))
+		pthread_join(thread, NULL);
+}
+
 unsigned job_threads(void)
 {
-	DIR *tasks = opendir("/proc/self/task");
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	unsigned n = 0;
+	DIR *tasks;
 
+	pthread_once(&once, first_thread_run);
+	tasks = opendir("/proc/self/task");
 	while (tasks && readdir(tasks))
 		n++;
 	closedir(tasks);

@@ -68,8 +68,10 @@ void sim_begin(int ranks)
 	sim_job_begin(ranks);
 }
 
+/* A detached service thread may have made the last call of MPI: the lock puts this behind it. */
 void sim_end(void)
 {
+	sim_enter();
 	for (struct message *message = sim.messages, *next; message; message = next) {
 		next = message->next;
 		free(message->bytes);
@@ -77,6 +79,7 @@ void sim_end(void)
 	}
 	sim.messages = NULL;
 	sim_job_end();
+	sim_leave();
 }
 
 struct sim_left sim_left(void)
