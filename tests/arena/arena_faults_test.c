@@ -61,11 +61,17 @@ static struct {
 	bool names_taken; /* by another user */
 	bool numbers_taken; /* of the names those that end in a number */
 	bool large_pages;   /* the kernel's are of 64 KiB */
+	bool is_evicting;   /* neither madvise(2) nor fallocate(2) gives anything back */
 	unsigned failed;
 } fault;
 
 static bool fails(enum site site)
 {
+	if (fault.is_evicting && (site == SITE_MADVISE || site == SITE_FALLOCATE)) {
+		fault.failed++;
+		errno = EPERM;
+		return true;
+	}
 	if (fault.is_off || fault.site != site || !fault.nth)
 		return false;
 	fault.calls++;
@@ -364,8 +370,16 @@ static void list_of_names_cannot_be_read_arena_is_found(void **state)
 	arena_close(first);
 }
 
+static void see_evictions(const char *step)
+{
+	if (!strcmp(step, "evict-cleared"))
+		fault.is_evicting = true;
+	else if (!strcmp(step, "evict-punched"))
+		fault.is_evicting = false;
+}
+
 /* Whole chunks, more than there is room for: what is evicted gives its memory back by madvise(2), or else by
- * fallocate(2); where both are refused the bytes stay, and count. */
+ * fallocate(2); where both are refused the bytes stay, and count: so no further chunk has room. */
 static void evicted_memory_is_given_back_whichever_call_is_refused(void **state)
 {
 	static const enum site sites[] = {SITE_MADVISE, SITE_FALLOCATE, SITE_FCNTL, SITE_PWRITE};
@@ -376,6 +390,12 @@ static void evicted_memory_is_given_back_whichever_call_is_refused(void **state)
 	assert_int_equal(life(), CHUNKS);
 	for (unsigned i = 0; i < sizeof(sites) / sizeof(sites[0]); i++)
 		each_call_fails(sites[i], EPERM, true, life);
+	step_taken = see_evictions;
+	assert_int_equal(life(), ROOM);
+	step_taken = NULL;
+	assert_true(fault.failed >= 2 * ROOM);
+	fault.failed = 0;
+	assert_int_equal(life(), CHUNKS);
 	lived.budget = CHUNKS * ARENA_CHUNK;
 	lived.blocks = 1;
 }
