@@ -38,7 +38,7 @@ static int file = -1;
 
 static bool possible;
 static int unknown = -1; /* an advice that the kernel shall not know */
-static unsigned huge_wishes;
+static _Atomic unsigned huge_wishes;
 
 int __real_madvise(void *from, size_t length, int advice);
 int __wrap_madvise(void *from, size_t length, int advice);

@@ -98,8 +98,9 @@ static long faults(void)
 	return usage.ru_minflt + usage.ru_majflt;
 }
 
-/* AddressSanitizer's own look at the address would take a fault of its own. */
-__attribute__((no_sanitize_address, noinline)) static uint8_t byte_at(const volatile uint8_t *byte)
+/* A sanitizer's own look at the address would take a fault of its own. */
+__attribute__((no_sanitize_address, no_sanitize_thread, noinline)) static uint8_t
+byte_at(const volatile uint8_t *byte)
 {
 	return *byte;
 }
