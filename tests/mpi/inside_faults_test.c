@@ -120,7 +120,8 @@ static void live(enum life life, const struct mpi_site *site, unsigned n, bool o
 		_exit(UNJOINED);
 	work(serves(life), site);
 	served = is_served();
-	if (!site && served != serves(life))
+	if (!site && served != serves(life) &&
+	    life != NEVER_FIRST) /* one may come, and nobody waits for it */
 		_exit(UNSERVED);
 	if (site && mpi_site_has_failed() && !on)
 		work(serves(life) && life != UNNOTICED, false);

@@ -65,12 +65,15 @@ int sim_rank(MPI_Comm comm)
 
 unsigned sim_handles(void)
 {
-	unsigned n = sim_library_handles();
+	unsigned n;
 
+	sim_enter();
+	n = sim_library_handles();
 	for (int context = 1; context < context_count; context++)
 		n += contexts[context].holders;
 	for (int group = 0; group < GROUPS; group++)
 		n += groups[group].used;
+	sim_leave();
 	return n;
 }
 
