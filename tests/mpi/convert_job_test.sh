@@ -103,6 +103,11 @@ judge source_that_is_missing_is_refused test $rc -eq 2
 together 3 1 --verify --json --to=container img verified.zst
 judge ranks_convert_and_verify test $rc -eq 0
 judge one_summary_is_told test "$(grep -c '"verified":true' out)" -eq 1
+# The ranks have the source open themselves.
+cp -r cifar gone
+together 3 1 --rm --quiet --to=container --chunk-size=64k gone removed.zst
+judge ranks_remove_the_source test $rc -eq 0 -a ! -e gone/data.mdb
+judge ranks_that_remove_the_source_have_converted_it cmp one-records.zst removed.zst
 
 # --- failing ---
 whole_or_nothing() {

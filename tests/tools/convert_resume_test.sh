@@ -257,7 +257,7 @@ try:
             assert sum(1 for _ in txn.cursor()) == txn.stat()["entries"]
         copy.close()
     rm = subprocess.run([convert, "-q", "-f", "--rm", "busy", "busy.zst"], stderr=subprocess.PIPE)
-    assert rm.returncode == 2 and b"written to meanwhile" in rm.stderr, rm
+    assert rm.returncode == 2 and b"a program has it open" in rm.stderr, rm
 finally:
     stop.set()
     thread.join()

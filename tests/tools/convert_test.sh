@@ -296,6 +296,92 @@ cp damaged.zst stays.zst
 status rm_of_a_damaged_container_is_1 1 "$convert" -q --rm stays.zst target/x.mdb
 judge rm_of_a_damaged_container_keeps_it cmp stays.zst damaged.zst
 
+# opened HOW COMMAND...: runs the command while another program has held/, a copy of "large", or held.mdb open.
+cat > opened.py <<'END'
+import lmdb, subprocess, sys
+how, *command = sys.argv[1:]
+if how == "its_name":
+    env = lmdb.open("held.mdb", subdir=False)
+elif how == "the_name_of_its_file":
+    env = lmdb.open("held/data.mdb", subdir=False)
+else:
+    env = lmdb.open("held", readonly=how == "a_reader")
+sys.exit(subprocess.run(command).returncode)
+END
+opened() {
+	rm -rf held held.mdb held.mdb-lock
+	cp -r large held
+	cp $data held.mdb
+	"$python" opened.py "$@"
+}
+while read -r how source; do
+	told "rm_of_${source}_opened_by_${how}_is_refused" 2 \
+		"held.*: a program has it open: end the program, or convert without --rm" \
+		opened "$how" "$convert" -q --rm "$source" target/held.zst
+	judge "rm_of_${source}_opened_by_${how}_keeps_it" test -e held/data.mdb -a -e held.mdb
+	empty "rm_of_${source}_opened_by_${how}_converts_nothing" target
+done <<'END'
+a_writer held
+a_reader held
+a_writer held/data.mdb
+the_name_of_its_file held/data.mdb
+the_name_of_its_file held
+its_name held.mdb
+END
+# Another data file of the directory is none of the environment's.
+status rm_of_a_file_beside_an_open_environment_is_done 0 opened a_writer "$convert" -q --rm held.mdb target/held.zst
+judge rm_of_a_file_beside_an_open_environment_removes_it test ! -e held.mdb
+rm -f target/held.zst
+# The converter is stopped once it has the source open.
+cat > opens.py <<'END'
+import lmdb, os, signal, subprocess, sys, time
+how, *command = sys.argv[1:]
+convert = subprocess.Popen(command)
+while not os.path.exists("target/.held.zst.lmdbio-partial") and convert.poll() is None:
+    time.sleep(0.001)
+convert.send_signal(signal.SIGSTOP)
+env = lmdb.open("held", map_size=1 << 30, lock=how == "locked")
+if how == "unlocked":
+    with env.begin(write=True) as txn:
+        txn.put(b"late", b"")
+if convert.poll() is not None:
+    sys.exit("it has ended too early")
+convert.send_signal(signal.SIGCONT)
+sys.exit(convert.wait())
+END
+while read -r how says; do
+	rm -rf held target/held.zst
+	cp -r large held
+	told "rm_of_an_environment_opened_meanwhile_${how}_is_refused" 2 "held/data.mdb: $says" \
+		"$python" opens.py "$how" "$convert" -q --rm -T1 -19 held target/held.zst
+	judge "rm_of_an_environment_opened_meanwhile_${how}_keeps_it" test -e held/data.mdb
+done <<'END'
+locked a program has it open
+unlocked it was written to meanwhile, and is not removed
+END
+judge rm_of_an_environment_opened_meanwhile_has_converted_it test -s target/held.zst
+rm -f target/held.zst
+status rm_of_an_environment_that_was_open_is_done 0 "$convert" -q --rm held target/held.zst
+judge rm_of_an_environment_that_was_open_removes_both_files test -z "$(ls held)"
+rm -f target/held.zst
+
+# --rm takes away names, and a link's is not that of the data.
+cp level3.zst linked.zst
+ln -s linked.zst link.zst
+mkdir links
+ln -s ../$data links/data.mdb
+told rm_of_a_link_is_refused 2 'link.zst: it is a symbolic link, which --rm does not follow' \
+	"$convert" -q --rm --to=lmdb link.zst target/x.mdb
+told rm_of_a_directory_with_a_link_is_refused 2 'links/data.mdb: it is a symbolic link' \
+	"$convert" -q --rm links target/x.zst
+empty rm_of_a_link_converts_nothing target
+judge rm_of_a_link_keeps_all test -L link.zst -a -L links/data.mdb -a -e linked.zst -a -e $data
+cp $data held
+ln -s held linked
+status rm_by_a_link_to_a_directory_is_done 0 "$convert" -q --rm linked target/x.zst
+judge rm_by_a_link_to_a_directory_removes_the_file test ! -e held/data.mdb
+rm -f target/x.zst
+
 # --- in place ---
 cp level3.zst inplace.zst
 status container_in_place_is_relevelled 0 "$convert" -q -f --rm -6 inplace.zst inplace.zst

@@ -4,6 +4,7 @@
 #include "convert_job.h"
 #include "convert_pack.h"
 #include "convert_relayout.h"
+#include "convert_remove.h"
 #include "convert_rewrite.h"
 #include "convert_share.h"
 #include "convert_target.h"
@@ -316,26 +317,6 @@ static int verify_partial(struct convert *convert, struct target *target, struct
 	return verify_run(convert, source, target, target->partial);
 }
 
-/* Only a source that is still what was converted may go; and if the target has taken its name, it
- * has gone. */
-static int source_remove(struct source *source)
-{
-	struct stat st;
-
-	if (!source_is_unchanged(source))
-		return convert_refuse(source->file,
-				      "it was written to meanwhile, and is not removed");
-	if (lstat(source->file, &st))
-		return convert_fail(source->file, errno);
-	if (st.st_dev != source->st.st_dev || st.st_ino != source->st.st_ino)
-		return 0;
-	if (unlink(source->file))
-		return convert_fail(source->file, errno);
-	if (source->lock)
-		(void)unlink(source->lock);
-	return 0;
-}
-
 /* Whether the ranks of a job do it together: chunks can be dealt out, the walk over a tree cannot,
  * of which the pages in their new order come one after the other. */
 static bool is_shared(const struct convert *convert)
@@ -405,8 +386,6 @@ static int run_steps(struct convert *convert, struct target *target, struct sour
 	if (rc)
 		return rc;
 	result->written = true;
-	if (convert->remove && !worst)
-		worst = source_remove(source);
 	return worst;
 }
 
@@ -460,6 +439,21 @@ static int run_on_target(struct convert *convert, struct target *target, struct 
 	return rc ? rc : run_steps(convert, target, source, result);
 }
 
+/* The lock of a rank that has the source open counts as that of any program, so the other ranks close it
+ * first. All ranks call this, whatever has failed. Returns rank 0's exit status. */
+static int run_removal(struct convert *convert, const struct target *target, struct source *source,
+		       const struct convert_result *result, int rc)
+{
+	int gone;
+
+	if (!job_leads(convert))
+		source_close(source);
+	gone = job_sharing(convert) ? job_gather(convert) : 0;
+	if (!gone && !rc && result->written)
+		gone = remove_source(source, target->fd);
+	return rc ? rc : gone;
+}
+
 static int convert_together(struct convert *convert, struct convert_result *result)
 {
 	struct source source = {.fd = -1};
@@ -472,6 +466,8 @@ static int convert_together(struct convert *convert, struct convert_result *resu
 		.path = rc ? NULL : strdup(target.path),
 	};
 	rc = job_agree(convert, rc);
+	if (!rc && convert->remove)
+		rc = job_agree(convert, job_leads(convert) ? remove_judge(convert) : 0);
 	if (!rc && !is_import(convert->from)) {
 		rc = sources_open(convert, &source);
 		result->data = source.size;
@@ -480,6 +476,8 @@ static int convert_together(struct convert *convert, struct convert_result *resu
 	}
 	if (!rc)
 		rc = run_on_target(convert, &target, &source, result);
+	if (convert->remove)
+		rc = run_removal(convert, &target, &source, result, rc);
 	source_close(&source);
 	target_close(&target, convert->to == FORM_CONTAINER ||
 				      (!is_import(convert->from) && !convert->rewrite));

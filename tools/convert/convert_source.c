@@ -242,18 +242,23 @@ static int lmdb_open(struct source *source)
 
 /* ---- containers ---- */
 
-static int container_open(struct source *source, const char *path)
+static int container_names(struct source *source, const char *path)
 {
-	const struct container_info *info;
 	struct stat st;
-	int rc;
 
 	if (stat(path, &st))
 		return errno;
 	source->path = strdup(path);
-	if (asprintf(&source->file, "%s%s", path, S_ISDIR(st.st_mode) ? "/data.mdb.zst" : "") < 0 ||
-	    !source->path)
-		return ENOMEM;
+	if (asprintf(&source->file, "%s%s", path, S_ISDIR(st.st_mode) ? "/data.mdb.zst" : "") < 0)
+		source->file = NULL;
+	return source->path && source->file ? 0 : ENOMEM;
+}
+
+static int container_open(struct source *source)
+{
+	const struct container_info *info;
+	int rc;
+
 	source->fd = open(source->file, O_RDONLY | O_CLOEXEC);
 	if (source->fd < 0 || fstat(source->fd, &source->st))
 		return errno;
@@ -275,19 +280,20 @@ static int container_open(struct source *source, const char *path)
 
 /* ---- both ---- */
 
+int source_name(struct source *source, const char *path, enum convert_form form, bool no_subdir)
+{
+	*source = (struct source){.form = form, .fd = -1, .io.fd = -1, .below.fd = -1};
+	return form == FORM_CONTAINER ? container_names(source, path)
+				      : lmdb_names(source, path, no_subdir);
+}
+
 int source_open(struct source *source, const char *path, enum convert_form form, bool no_subdir)
 {
 	char *line;
-	int rc;
+	int rc = source_name(source, path, form, no_subdir);
 
-	*source = (struct source){.form = form, .fd = -1, .io.fd = -1, .below.fd = -1};
-	if (form == FORM_CONTAINER) {
-		rc = container_open(source, path);
-	} else {
-		rc = lmdb_names(source, path, no_subdir);
-		if (!rc)
-			rc = lmdb_open(source);
-	}
+	if (!rc)
+		rc = form == FORM_CONTAINER ? container_open(source) : lmdb_open(source);
 	if (!rc)
 		return 0;
 	line = tool_env_explain(path, no_subdir ? MDB_NOSUBDIR : 0, rc);
@@ -414,16 +420,23 @@ int source_fail(const struct source *source, uint64_t offset, int rc)
 	return convert_fail(source->file, rc);
 }
 
+void source_let_go(struct source *source)
+{
+	if (source->txn)
+		txn_abort(source->txn);
+	if (source->env)
+		env_close(source->env);
+	source->txn = NULL;
+	source->env = NULL;
+}
+
 void source_close(struct source *source)
 {
 	if (source->io.ops)
 		io_close(&source->io);
 	if (source->below.ops)
 		io_close(&source->below);
-	if (source->txn)
-		txn_abort(source->txn);
-	if (source->env)
-		env_close(source->env);
+	source_let_go(source);
 	if (source->fd >= 0)
 		close(source->fd);
 	free(source->metas);

@@ -39,6 +39,9 @@ struct source {
 /* What a path is, by what lies there: FORM_AUTO when that cannot be told. */
 enum convert_form source_form(const char *path, bool no_subdir);
 
+/* Sets a source's path, file and lock, and opens nothing: source_close() frees them. Returns 0 or an errno. */
+int source_name(struct source *source, const char *path, enum convert_form form, bool no_subdir);
+
 /* Opens an LMDB environment or a container. On failure there is nothing to be closed. A container
  * that is damaged is TOOL_PROBLEM. */
 int source_open(struct source *source, const char *path, enum convert_form form, bool no_subdir);
@@ -70,6 +73,10 @@ bool source_is_unchanged(const struct source *source);
 
 /* TOOL_PROBLEM or TOOL_FAILED, and the person has been told, for an error of source_read(). */
 int source_fail(const struct source *source, uint64_t offset, int rc);
+
+/* Ends the read transaction and gives up the lock file. Afterwards call only source_is_unchanged() and
+ * source_close(). */
+void source_let_go(struct source *source);
 
 void source_close(struct source *source);
 

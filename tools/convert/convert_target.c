@@ -2,6 +2,7 @@
 /* Takes a partial file to a whole one. */
 #include "convert_target.h"
 
+#include "convert_in_use.h"
 #include "output_path.h"
 #include "partial_file.h"
 
@@ -34,28 +35,6 @@ static bool is_directory(const struct convert *convert)
 	return ends_in(path, "/") || (!ends_in(path, ".zst") && !ends_in(path, ".mdb"));
 }
 
-/* Whether a program has the environment open that a data file belongs to. Its readers would take
- * the old file and the new one for the same. To be asked before this process opens it: closing a
- * lock file gives up all locks that the process has on it. */
-static bool is_in_use(const char *data, bool named)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-	bool used = false;
-	char *path;
-	int fd;
-
-	if (named ? asprintf(&path, "%s-lock", data) < 0
-		  : asprintf(&path, "%.*slock.mdb", (int)(basename(data) - data), data) < 0)
-		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		used = !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
-		close(fd);
-	}
-	free(path);
-	return used;
-}
-
 int target_name(struct target *target, const struct convert *convert, enum convert_form form)
 {
 	const char *path = convert->target, *base = basename(path);
@@ -84,8 +63,9 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 	if (target->exists && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		return convert_refuse(target->path,
 				      "it exists and is no regular file: name another target");
+	/* Readers that have it open would take the old file and the new one for the same. */
 	if (target->exists && form == FORM_LMDB && convert->force &&
-	    (is_in_use(target->path, true) || is_in_use(target->path, false)))
+	    in_use_look(target->path) == EBUSY)
 		return convert_refuse(
 			target->path,
 			"a program has it open: end the program, or name another target");

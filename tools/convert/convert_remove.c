@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Removes a source only while it is what was converted and belongs to no running program. */
+#include "convert_remove.h"
+#include "convert_in_use.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* What in_use_look() returns. */
+static int in_use_tell(const struct source *source, int rc)
+{
+	if (rc == EBUSY)
+		return convert_refuse(source->file,
+				      "a program has it open: end the program, or convert "
+				      "without --rm");
+	return rc ? convert_fail(source->lock, rc) : 0;
+}
+
+/* --rm takes away a name, and a link's is not that of the data. What cannot be found is told when it
+ * is opened. */
+static int names_judge(const struct source *source)
+{
+	struct stat st;
+
+	if (!lstat(source->file, &st) && S_ISLNK(st.st_mode))
+		return convert_refuse(source->file,
+				      "it is a symbolic link, which --rm does not follow: "
+				      "name the file that it leads to, or convert "
+				      "without --rm");
+	return source->form == FORM_LMDB ? in_use_tell(source, in_use_look(source->file)) : 0;
+}
+
+int remove_judge(const struct convert *convert)
+{
+	struct source source;
+	int rc = source_name(&source, convert->sources[0], convert->from, convert->no_subdir);
+
+	rc = rc ? convert_fail(convert->sources[0], rc) : names_judge(&source);
+	source_close(&source);
+	return rc;
+}
+
+/* The writer's last commit is in the file before it gives up its lock, so that this is asked while no
+ * program can open the environment. */
+static int unchanged_remove(const struct source *source)
+{
+	if (!source_is_unchanged(source))
+		return convert_refuse(source->file,
+				      "it was written to meanwhile, and is not removed");
+	if (unlink(source->file))
+		return convert_fail(source->file, errno);
+	if (source->lock)
+		(void)unlink(source->lock);
+	return 0;
+}
+
+int remove_source(struct source *source, int target_fd)
+{
+	int held[IN_USE_LOCKS], rc;
+	struct stat st, target;
+
+	if (lstat(source->file, &st) || fstat(target_fd, &target))
+		return convert_fail(source->file, errno);
+	if (is_same(&st, &target))
+		return 0;
+	if (!is_same(&st, &source->st))
+		return convert_refuse(source->file,
+				      "another file has its name meanwhile, and is not removed");
+	if (source->form != FORM_LMDB)
+		return unchanged_remove(source);
+	source_let_go(source);
+	rc = in_use_tell(source, in_use_prevent(source->file, held));
+	if (!rc)
+		rc = unchanged_remove(source);
+	in_use_allow(held);
+	return rc;
+}
