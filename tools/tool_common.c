@@ -311,8 +311,17 @@ static void signal_note(int number)
 {
 	if (!tool_signal)
 		tool_signal = number;
-	if (number == SIGINT || number == SIGTERM)
+	if (number == SIGINT || number == SIGTERM || number == SIGQUIT)
 		signal(number, SIG_DFL);
+}
+
+/* SIGQUIT asks for a core, which the kernel writes for a process that ends by it. */
+static void signal_quit(void)
+{
+	if (tool_signal != SIGQUIT)
+		return;
+	signal(SIGQUIT, SIG_DFL);
+	raise(SIGQUIT);
 }
 
 /* A write past the limit of a file's length then fails with EFBIG. Unlike an ignored signal, a caught one has its
@@ -324,9 +333,11 @@ static void signal_pass(int number)
 
 void tool_signals_catch(void)
 {
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+	static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,    SIGPIPE, SIGQUIT, SIGUSR1,
+				      SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU};
 	struct sigaction action = {.sa_handler = signal_note}, pass = {.sa_handler = signal_pass},
 			 before;
+	static bool at_exit;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		/* What the caller ignores (nohup) stays ignored. */
@@ -334,6 +345,8 @@ void tool_signals_catch(void)
 			sigaction(numbers[i], &action, NULL);
 	if (!sigaction(SIGXFSZ, NULL, &before) && before.sa_handler == SIG_DFL)
 		sigaction(SIGXFSZ, &pass, NULL);
+	if (!at_exit)
+		at_exit = !atexit(signal_quit);
 }
 
 static void (*unreadable_told)(void);

@@ -108,8 +108,8 @@ const char *tool_escape(const void *bytes, size_t length, char *text, size_t siz
 /* MDB_NOSUBDIR when `path` exists and is no directory, else 0: -n is not needed. */
 unsigned tool_path_flags(const char *path);
 
-/* From now on SIGXFSZ does nothing, and SIGINT, SIGTERM, SIGHUP and SIGPIPE only set tool_signal. A second SIGINT or SIGTERM
- * ends the process at once. */
+/* From now on SIGXFSZ does nothing, and other signals that end a process and are not of its own faults only set
+ * tool_signal. A second SIGINT, SIGTERM or SIGQUIT ends the process at once. After SIGQUIT exit() ends it by that signal. */
 void tool_signals_catch(void);
 extern volatile sig_atomic_t tool_signal; /* 0: none has come */
 

@@ -8,6 +8,7 @@ need zstd cmp
 python=/usr/bin/python3
 convert=$top_builddir/tools/lmdbio-convert
 "$python" -c 'import lmdb' 2> /dev/null || skip "no python3-lmdb here"
+ulimit -c 0
 cd "$scratch"
 
 "$python" - <<'END'
@@ -165,7 +166,7 @@ judge partial_file_in_use_is_told grep -q 'another command is writing it: wait u
 exec 9>&-
 rm $partial
 
-# --- SIGINT and SIGTERM ---
+# --- signals that end a process ---
 left target
 cp left before
 interrupted SIGINT $partial 50000 "$convert" "${slow[@]}" source target/x.zst
@@ -176,6 +177,19 @@ interrupted SIGTERM $partial 50000 "$convert" "${slow[@]}" source target/x.zst
 judge termination_is_143 test "$sent:$rc" = yes:143
 left target
 same termination_leaves_nothing before left
+for name in HUP USR1 USR2 ALRM VTALRM PROF XCPU; do
+	interrupted SIG$name $partial 50000 "$convert" "${slow[@]}" source target/x.zst
+	judge "SIG${name}_is_told_by_the_status" test "$sent:$rc" = "yes:$((128 + $(kill -l $name)))"
+	left target
+	same "SIG${name}_leaves_nothing" before left
+done
+interrupted SIGQUIT $partial 50000 "$convert" "${slow[@]}" source target/x.zst
+judge quit_ends_the_process_by_that_signal test "$sent:$rc" = yes:-3
+left target
+same quit_leaves_nothing before left
+interrupted SIGUSR1 $partial 50000 env --ignore-signal=USR1 "$convert" "${slow[@]}" source target/x.zst
+judge signal_that_the_caller_ignores_is_ignored test "$sent:$rc" = yes:0
+rm target/x.zst
 interrupted SIGINT target/made/.data.mdb.zst.lmdbio-partial 50000 "$convert" "${slow[@]}" source target/made
 judge interrupt_with_a_new_directory_is_130 test "$sent:$rc" = yes:130
 left target
