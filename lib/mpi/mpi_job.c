@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -257,9 +258,11 @@ enum { DESCRIPTORS_OF_MPI = 64 };
 int mpi_job_begin(bool threads, struct mpi_place *place)
 {
 	int needed = threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided, rc;
+	struct sigaction user;
 
 	if (!descriptors_free(DESCRIPTORS_OF_MPI))
 		return EMFILE;
+	sigaction(SIGUSR1, NULL, &user);
 	rc = MPI_Init_thread(NULL, NULL, needed, &provided);
 	if (rc != MPI_SUCCESS)
 		return mpi_error_code(rc);
@@ -275,6 +278,10 @@ int mpi_job_begin(bool threads, struct mpi_place *place)
 		mpi_job_abort(EXIT_FAILURE); /* the others wait for this rank */
 		return rc;
 	}
+	/* By this signal MPICH's launcher tells the ranks that one of them has failed. Its handler makes the
+	 * next wait accept a connection, which nothing makes in a job of one: the wait has no end. */
+	if (job.place.ranks == 1)
+		sigaction(SIGUSR1, &user, NULL);
 	*place = job.place;
 	return 0;
 }
