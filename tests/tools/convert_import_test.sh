@@ -41,6 +41,11 @@ for i in range(5000):
     put(b"tree/many/%d/%d" % (i % 7, i), b"%d" % i * (i % 90))
 os.symlink("../a.txt", "tree/a/link")
 os.symlink("..", "tree/a/loop")
+os.symlink("../nowhere", "tree/a/dangling")
+os.symlink("circle", "tree/a/circle")
+os.symlink("file/below", "tree/a/through")
+os.makedirs("far")
+os.symlink("x" * 300, "far/link")
 os.mkfifo("tree/fifo")
 for i in range(40):
     put(b"images/class %d/%d.png" % (i % 3, i), png(10 + i, 7))
@@ -52,7 +57,8 @@ open("labels", "wb").writelines(b"%s %d\n" % (p, i - 3) for i, p in enumerate(pa
 END
 status tree_is_imported 0 "$convert" tree tree.lmdb.d
 imported tree_has_every_file_by_its_path tree tree.lmdb.d tree
-says tree_tells_what_it_left_out '2 members or files'
+says tree_tells_what_it_left_out '5 members or files'
+told link_that_cannot_be_followed_is_named 2 'far/link: File name too long: check the path' "$convert" -q far none.d
 judge tree_is_in_key_order_without_free_pages test "$(mdb_stat -f tree.lmdb.d | sed -n 's/ *Free pages: //p')" -lt 500
 status tree_verifies 0 "$convert" -q --verify tree verified.d
 for threads in 1 3; do

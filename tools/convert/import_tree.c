@@ -6,6 +6,7 @@
  * slash. One directory's names at a time, and those of its parents, are in memory.
  */
 #include "import_sources.h"
+#include "tool_env.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -63,25 +64,36 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A link to a file stands for the file; one to a directory could lead in circles. */
+/* A link that leads nowhere, in circles or through a file. */
+static bool is_dead_link(int rc)
+{
+	return rc == ENOENT || rc == ELOOP || rc == ENOTDIR;
+}
+
+/* A link to a file stands for the file; one to a directory could lead in circles. The person has been
+ * told when it fails. */
 static int entry_list(struct tree_import *walk, struct listing *listing, int fd,
 		      const char *directory, const char *name)
 {
 	struct stat st;
-	bool link;
+	bool link = false;
+	int rc;
 
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
-		goto fail;
-	link = S_ISLNK(st.st_mode);
-	if (link && fstatat(fd, name, &st, 0))
-		goto fail;
-	if (S_ISREG(st.st_mode) || (S_ISDIR(st.st_mode) && !link))
-		return listing_add(listing, name, S_ISDIR(st.st_mode));
-	walk->convert->skipped++;
-	return 0;
-fail:
-	convert_refuse(directory, "%s: %s", name, strerror(errno));
-	return -1;
+	rc = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+	if (!rc && S_ISLNK(st.st_mode)) {
+		link = true;
+		rc = fstatat(fd, name, &st, 0) ? errno : 0;
+	}
+	if (!rc && (S_ISREG(st.st_mode) || (S_ISDIR(st.st_mode) && !link))) {
+		rc = listing_add(listing, name, S_ISDIR(st.st_mode));
+	} else if (!rc || (link && is_dead_link(rc))) {
+		walk->convert->skipped++;
+		rc = 0;
+	}
+	if (!rc)
+		return 0;
+	tool_complain(&convert_tool, "%s%s: %s", directory, name, tool_read_text(rc));
+	return TOOL_FAILED;
 }
 
 static int directory_list(struct tree_import *walk, const char *path, struct listing *listing)
@@ -96,12 +108,10 @@ static int directory_list(struct tree_import *walk, const char *path, struct lis
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
 			rc = entry_list(walk, listing, dirfd(directory), path, entry->d_name);
 	if (!rc && errno)
-		rc = errno;
+		rc = convert_fail(path, errno);
 	closedir(directory);
-	if (rc < 0)
-		return TOOL_FAILED;
 	if (rc)
-		return convert_fail(path, rc);
+		return rc;
 	if (listing->count)
 		qsort(listing->names, listing->count, sizeof(*listing->names), compare_names);
 	return 0;
