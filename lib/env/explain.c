@@ -138,6 +138,14 @@ static void explain_refused(struct explained *explained, const char *data, const
 			   strerror(rc));
 }
 
+/* Whether an errno of an opening whose data file is a regular file is of the lock file, which is a
+ * directory, a pipe or a link that leads nowhere. */
+static bool is_of_lock(int rc)
+{
+	return rc == ENOENT || rc == ENOTDIR || rc == EISDIR || rc == ELOOP || rc == ESPIPE ||
+	       rc == ENXIO;
+}
+
 static void explain(struct explained *explained, const char *path, const char *data,
 		    const char *lock, unsigned flags, int rc)
 {
@@ -157,6 +165,8 @@ static void explain(struct explained *explained, const char *path, const char *d
 	else if (type == S_IFDIR && of_directory)
 		explain_as(explained, data,
 			   "this is a directory, and no data file: name the directory of one");
+	else if (type == S_IFREG && is_of_lock(rc))
+		explain_refused(explained, data, lock, fd, rc, flags);
 	else if (type == S_IFDIR || rc == EISDIR)
 		explain_as(explained, path,
 			   "this is a directory, and a file was asked for: open "

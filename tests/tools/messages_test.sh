@@ -78,6 +78,33 @@ while IFS='|' read -r file in_check in_readers in_others pattern; do
 	done
 done < inputs
 
+# --- a lock file that is none ---
+for kind in directory pipe dangling loop through; do
+	mkdir locked
+	cp sound/data.mdb locked
+	case $kind in
+	directory) mkdir locked/lock.mdb
+		why='Is a directory' ;;
+	pipe) mkfifo locked/lock.mdb
+		why='Illegal seek' ;;
+	dangling) ln -s nosuch/file locked/lock.mdb
+		why='No such file or directory' ;;
+	loop) ln -s lock.mdb locked/lock.mdb
+		why='Too many levels of symbolic links' ;;
+	through) ln -s data.mdb/file locked/lock.mdb
+		why='Not a directory' ;;
+	esac
+	for command in stat dump convert; do
+		is_there lmdbio-$command || continue
+		set -- locked
+		[ $command != convert ] || set -- -q locked made
+		hear "$tools/lmdbio-$command" "$@"
+		heard "lock_file_that_is_a_${kind}_in_$command" \
+			"^2 lmdbio-$command: locked/lock.mdb: the lock file cannot be used ($why): if no program writes"
+	done
+	rm -r locked
+done
+
 # --- a file that the user may not read ---
 if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 	# Another user may not look into the build tree of root.
