@@ -27,6 +27,13 @@ bool partial_is_named(int directory, const char *name, int fd)
 	return !named_look(directory, name, fd);
 }
 
+/* Whether an entry that was found is none that this user may read and write: a link, a directory, a socket,
+ * a file that another user has made. */
+static bool is_foreign(int rc)
+{
+	return rc == ELOOP || rc == EISDIR || rc == ENXIO || rc == EACCES || rc == EPERM;
+}
+
 /* EAGAIN: the name has gone meanwhile. */
 static int there_open(int directory, const char *name, int *fd)
 {
@@ -34,7 +41,7 @@ static int there_open(int directory, const char *name, int *fd)
 
 	*fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (*fd < 0)
-		return errno == ENOENT ? EAGAIN : errno;
+		return errno == ENOENT ? EAGAIN : is_foreign(errno) ? PARTIAL_FOREIGN : errno;
 	if (fstat(*fd, &st))
 		return errno;
 	return S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink <= 1 ? 0

@@ -382,6 +382,26 @@ status rm_by_a_link_to_a_directory_is_done 0 "$convert" -q --rm linked target/x.
 judge rm_by_a_link_to_a_directory_removes_the_file test ! -e held/data.mdb
 rm -f target/x.zst
 
+# --- what is no partial file under the name of one ---
+mkdir foreign
+for kind in directory link dangling pipe socket; do
+	partial=foreign/.x.zst.lmdbio-partial
+	case $kind in
+	directory) mkdir $partial ;;
+	link) ln -s ../level3.zst $partial ;;
+	dangling) ln -s nowhere $partial ;;
+	pipe) mkfifo $partial ;;
+	socket) "$python" -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' $partial ;;
+	esac
+	for option in --keep-partial --resume; do
+		told "${kind}_in_the_place_of_the_partial_file_is_named_with_$option" 2 \
+			"$partial: it is there and not a partial file of yours: remove it" \
+			"$convert" -q $option large foreign/x.zst
+	done
+	rm -r $partial
+done
+empty foreign_entries_leave_no_target foreign
+
 # --- in place ---
 cp level3.zst inplace.zst
 status container_in_place_is_relevelled 0 "$convert" -q -f --rm -6 inplace.zst inplace.zst
