@@ -147,7 +147,7 @@ static void walk_whole(struct checker *checker, struct walk_tree *tree, const MD
 	pages->databases++;
 	pages->entries += tree->counts.entries;
 	if (pages->database)
-		pages->database(pages, tree);
+		pages->database(pages, tree, tree->kind == WALK_NAMED ? name : NULL);
 }
 
 static void on_database(void *context, const MDB_val *name, const struct tree_record *record,

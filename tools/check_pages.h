@@ -20,8 +20,9 @@ struct check_pages {
 	uint64_t used, free, leaked; /* pages; used: with the two meta pages */
 	uint64_t disorders;          /* keys in the wrong place */
 	uint64_t databases, entries; /* in the main and in the named databases */
-	/* A database has been walked through; may be NULL. */
-	void (*database)(struct check_pages *pages, const struct walk_tree *tree);
+	/* A database has been walked through; the main one has no name (NULL). May be NULL. */
+	void (*database)(struct check_pages *pages, const struct walk_tree *tree,
+			 const MDB_val *name);
 	/* Called now and then with the pages reached so far; may be NULL. */
 	void (*progress)(struct check_pages *pages, uint64_t reached);
 };

@@ -7,6 +7,7 @@
 #include "check_source.h"
 #include "tool_common.h"
 #include "tool_env.h"
+#include "tool_json.h"
 
 #include "util/clock.h"
 
@@ -102,7 +103,8 @@ static void on_chunks(uint64_t done, uint64_t all)
 	progress_show("chunks", done, all);
 }
 
-static void on_database(struct check_pages *pages, const struct walk_tree *tree)
+static void on_database(struct check_pages *pages, const struct walk_tree *tree,
+			const MDB_val *name)
 {
 	const struct walk_counts *counts = &tree->counts;
 
@@ -111,9 +113,11 @@ static void on_database(struct check_pages *pages, const struct walk_tree *tree)
 		json_array_append_new(
 			json_object_get(report.json, "databases"),
 			json_pack(
-				"{ss, sI, sI, sI, sI, sI, sI, sI}", "name", tree->label, "entries",
-				(json_int_t)counts->entries, "depth", (json_int_t)counts->depth,
-				"branch_pages", (json_int_t)counts->branch_pages, "leaf_pages",
+				"{so, sI, sI, sI, sI, sI, sI, sI}", "name",
+				name ? tool_json_bytes(name->mv_data, name->mv_size) : json_null(),
+				"entries", (json_int_t)counts->entries, "depth",
+				(json_int_t)counts->depth, "branch_pages",
+				(json_int_t)counts->branch_pages, "leaf_pages",
 				(json_int_t)counts->leaf_pages, "overflow_pages",
 				(json_int_t)counts->overflow_pages, "duplicate_branch_pages",
 				(json_int_t)counts->duplicate_branch_pages, "duplicate_leaf_pages",

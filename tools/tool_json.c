@@ -6,10 +6,15 @@
 
 #include <string.h>
 
-json_t *tool_json_text(const char *text)
+json_t *tool_json_bytes(const void *bytes, size_t length)
 {
 	char escaped[TOOL_ESCAPED_TEXT];
-	json_t *json = text ? json_string(text) : json_null();
+	json_t *json = json_stringn(bytes, length);
 
-	return json ? json : json_string(tool_escape(text, strlen(text), escaped, sizeof(escaped)));
+	return json ? json : json_string(tool_escape(bytes, length, escaped, sizeof(escaped)));
+}
+
+json_t *tool_json_text(const char *text)
+{
+	return text ? tool_json_bytes(text, strlen(text)) : json_null();
 }

@@ -9,4 +9,7 @@
  * or NULL: there is no memory. */
 json_t *tool_json_text(const char *text);
 
+/* The same of a text that does not end in NUL. */
+json_t *tool_json_bytes(const void *bytes, size_t length);
+
 #endif

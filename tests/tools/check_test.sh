@@ -326,8 +326,22 @@ found = json.load(open("out.json"))
 print(found["schema"], found["status"], len(found["findings"]), found["damages"] > 100,
       found["databases"][0]["name"], found["findings"][0]["severity"], sorted(found["findings"][0]))
 END
-	echo "lmdbio-check/1 damaged 100 True main database damage ['byte', 'page', 'severity', 'what', 'where']" > expected
+	echo "lmdbio-check/1 damaged 100 True None damage ['byte', 'page', 'severity', 'what', 'where']" > expected
 	same json_has_the_findings expected found
+	if /usr/bin/python3 -c 'import lmdb' 2>/dev/null && [ -x "$top_builddir/tools/lmdbio-stat" ]; then
+		/usr/bin/python3 - "$tool" "$top_builddir/tools/lmdbio-stat" > found <<'END'
+import json, lmdb, subprocess, sys
+env = lmdb.open("names", max_dbs=9)
+for name in "ä".encode(), b"x\xff\n", b'"\\', b"main database":
+    env.open_db(name)
+for tool, *options in sys.argv[1:2], [sys.argv[2], "-a"]:
+    read = subprocess.run([tool, "--json", *options, "names"], stdout=subprocess.PIPE, check=True)
+    print(*sorted(ascii(d["name"]) for d in json.loads(read.stdout)["databases"]))
+END
+		line=$(printf '%s ' "'\"\\\\'" "'\\xe4'" "'main database'" "'x\\\\xff\\\\x0a'" None)
+		printf '%s\n%s\n' "${line% }" "${line% }" > expected
+		same json_names_databases_as_stat_does expected found
+	fi
 	# 64 GiB that are not there: two bits for each page are 4 MiB.
 	"$testdb" --flags=plain,keys10 vast > /dev/null
 	pages=16777216
