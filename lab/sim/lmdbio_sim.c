@@ -33,6 +33,7 @@ enum setting_kind {
 	SETTING_RATE,    /* double, bytes a second */
 	SETTING_MICRO,   /* double, seconds; given in microseconds */
 	SETTING_PART,    /* double, 0 to 1 */
+	SETTING_BELOW_1, /* double, 0 to less than 1 */
 };
 
 #define CLUSTER(field) offsetof(struct sim_preset, cluster.field)
@@ -42,29 +43,30 @@ enum setting_kind {
 static const struct setting {
 	enum setting_kind kind;
 	size_t offset;
+	uint64_t least, most; /* of a count */
 } settings[] = {
-	{SETTING_COUNT32, CLUSTER(nodes)},
-	{SETTING_COUNT, JOB(records)},
-	{SETTING_SIZE, JOB(record_bytes)},
-	{SETTING_PART, JOB(spread)},
-	{SETTING_COUNT32, JOB(batch)},
-	{SETTING_COUNT32, JOB(epochs)},
-	{SETTING_COUNT, JOB(seed)},
-	{SETTING_SIZE, CLUSTER(room[SIM_STAGING])},
-	{SETTING_SIZE, CLUSTER(room[SIM_MEMORY])},
-	{SETTING_SIZE, CLUSTER(room[SIM_SSD])},
-	{SETTING_RATE, CLUSTER(compute)},
-	{SETTING_RATE, CLUSTER(preprocess)},
-	{SETTING_RATE, CLUSTER(staging_rate)},
-	{SETTING_RATE, CLUSTER(memory_rate)},
-	{SETTING_RATE, CLUSTER(ssd_read)},
-	{SETTING_RATE, CLUSTER(ssd_write)},
-	{SETTING_RATE, CLUSTER(network)},
-	{SETTING_MICRO, CLUSTER(network_latency)},
-	{SETTING_PART, CLUSTER(storage_gain)},
-	{SETTING_RATE, CLUSTER(storage_node)},
-	{SETTING_RATE, CLUSTER(storage_total)},
-	{SETTING_MICRO, CLUSTER(storage_latency)},
+	{SETTING_COUNT32, CLUSTER(nodes), 1, SIM_NODES_MOST},
+	{SETTING_COUNT, JOB(records), 1, INT64_MAX},
+	{.kind = SETTING_SIZE, .offset = JOB(record_bytes)},
+	{.kind = SETTING_BELOW_1, .offset = JOB(spread)},
+	{SETTING_COUNT32, JOB(batch), 1, UINT32_MAX},
+	{SETTING_COUNT32, JOB(epochs), 1, PLACEMENT_READS_MOST},
+	{SETTING_COUNT, JOB(seed), 0, INT64_MAX},
+	{.kind = SETTING_SIZE, .offset = CLUSTER(room[SIM_STAGING])},
+	{.kind = SETTING_SIZE, .offset = CLUSTER(room[SIM_MEMORY])},
+	{.kind = SETTING_SIZE, .offset = CLUSTER(room[SIM_SSD])},
+	{.kind = SETTING_RATE, .offset = CLUSTER(compute)},
+	{.kind = SETTING_RATE, .offset = CLUSTER(preprocess)},
+	{.kind = SETTING_RATE, .offset = CLUSTER(staging_rate)},
+	{.kind = SETTING_RATE, .offset = CLUSTER(memory_rate)},
+	{.kind = SETTING_RATE, .offset = CLUSTER(ssd_read)},
+	{.kind = SETTING_RATE, .offset = CLUSTER(ssd_write)},
+	{.kind = SETTING_RATE, .offset = CLUSTER(network)},
+	{.kind = SETTING_MICRO, .offset = CLUSTER(network_latency)},
+	{.kind = SETTING_PART, .offset = CLUSTER(storage_gain)},
+	{.kind = SETTING_RATE, .offset = CLUSTER(storage_node)},
+	{.kind = SETTING_RATE, .offset = CLUSTER(storage_total)},
+	{.kind = SETTING_MICRO, .offset = CLUSTER(storage_latency)},
 };
 
 static const struct tool_option sim_options[] = {
@@ -125,10 +127,12 @@ static struct sim_options {
 	struct sim_preset preset;
 	const char *policies; /* NULL: all */
 	bool json;
+	bool list;
 	bool papers;
 	const struct papers_plot *plot; /* to be drawn, or NULL */
 	uint64_t strided;               /* readers of a node; 0: no readers are counted */
 	uint64_t read_ahead;
+	bool read_ahead_given;
 	unsigned others; /* options besides --papers and --plot */
 } options = {.read_ahead = 128 << 10};
 
@@ -170,12 +174,13 @@ static bool setting_parse(int key, const char *text)
 
 	switch (setting->kind) {
 	case SETTING_COUNT32:
-		if (!tool_number_parse(&sim_tool, name, text, 1, UINT32_MAX, &number))
+		if (!tool_number_parse(&sim_tool, name, text, setting->least, setting->most,
+				       &number))
 			return false;
 		*(uint32_t *)at = (uint32_t)number;
 		return true;
 	case SETTING_COUNT:
-		return tool_number_parse(&sim_tool, name, text, 0, INT64_MAX, at);
+		return tool_number_parse(&sim_tool, name, text, setting->least, setting->most, at);
 	case SETTING_SIZE:
 		return tool_size_parse(&sim_tool, name, text, at);
 	case SETTING_RATE:
@@ -185,6 +190,12 @@ static bool setting_parse(int key, const char *text)
 		return true;
 	case SETTING_MICRO:
 		return part_parse(name, text, 1e-6, 1e9, at);
+	case SETTING_BELOW_1:
+		if (decimal_parse(text, at) && *(double *)at < 1)
+			return true;
+		tool_usage_error(&sim_tool, "%s wants a number from 0 to less than 1, not '%s'",
+				 name, text);
+		return false;
 	default:
 		return part_parse(name, text, 1, 1, at);
 	}
@@ -293,13 +304,14 @@ static bool option_parse(int key)
 		return tool_number_parse(&sim_tool, "--strided", optarg, 1, UINT32_MAX,
 					 &options.strided);
 	case OPTION_READ_AHEAD:
+		options.read_ahead_given = true;
 		return tool_size_parse(&sim_tool, "--read-ahead", optarg, &options.read_ahead);
 	case OPTION_JSON:
 		options.json = true;
 		return true;
 	case OPTION_LIST:
-		sim_print_list();
-		exit(tool_output_end(&sim_tool, TOOL_OK));
+		options.list = true;
+		return true;
 	case OPTION_POLICY:
 		return policies_parse(optarg);
 	case OPTION_STORAGE:
@@ -331,6 +343,10 @@ static bool options_parse(int argc, char **argv)
 			return false;
 	if (optind < argc) {
 		tool_usage_error(&sim_tool, "'%s' is no option", argv[optind]);
+		return false;
+	}
+	if (options.read_ahead_given && !options.strided) {
+		tool_usage_error(&sim_tool, "--read-ahead is for --strided");
 		return false;
 	}
 	return true;
@@ -436,6 +452,10 @@ int main(int argc, char **argv)
 		return TOOL_FAILED;
 	if (options.papers || options.plot)
 		return papers_show();
+	if (options.list) {
+		sim_print_list();
+		return tool_output_end(&sim_tool, TOOL_OK);
+	}
 	if (options.strided)
 		return strided_show();
 	complaint = sim_complaint(&options.preset.cluster, &options.preset.job);

@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SIM_CURVE_POINTS = 16 };
+enum { SIM_CURVE_POINTS = 16, SIM_NODES_MOST = 30000 };
 
 /* Between its points a straight line, beyond them flat. */
 struct sim_curve {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { USE_SHARE = 200, USE_KEPT, NODES_MOST = 30000, BUFFERS_MOST = 4096 };
+enum { USE_SHARE = 200, USE_KEPT, BUFFERS_MOST = 4096 };
 
 /* The clock of a run, and what it has seen. */
 struct steps {
@@ -30,10 +30,10 @@ static bool curve_makes_sense(const struct sim_curve *curve)
 
 const char *sim_complaint(const struct sim_cluster *cluster, const struct sim_job *job)
 {
-	if (!cluster->nodes || cluster->nodes > NODES_MOST)
+	if (!cluster->nodes || cluster->nodes > SIM_NODES_MOST)
 		return "1 to 30000 nodes can be simulated";
 	if (!job->records || !job->record_bytes || !job->epochs || !job->batch)
-		return "a job has records, bytes in them, batches and epochs";
+		return "a job has records, bytes in them, batches and epochs, 1 or more of each";
 	if (job->epochs > PLACEMENT_READS_MOST)
 		return "4096 epochs at most can be planned";
 	if (job->batch < cluster->nodes)
@@ -41,7 +41,7 @@ const char *sim_complaint(const struct sim_cluster *cluster, const struct sim_jo
 	if (job->records < job->batch)
 		return "a data set has a batch of records";
 	if (job->spread < 0 || job->spread >= 1)
-		return "sizes spread by less than themselves";
+		return "sizes spread by 0 to less than 1 of themselves";
 	for (unsigned i = 0; i < SIM_STREAMS; i++)
 		if (!cluster->streams[i])
 			return "each tier has a stream";

@@ -137,6 +137,13 @@ wrong data_below_a_batch 'batch of records' --records=1
 wrong storage_without_a_colon 'points such as' --storage=1G
 wrong storage_that_goes_back 'ever more nodes' --storage=4:1G,2:2G
 wrong gain_above_one 'from 0 to 1' --storage-gain=2
+wrong no_records 'records wants a number from 1 to 9223372036854775807, not .0' --records=0
+wrong records_of_no_bytes '1 or more of each' --record-size=0
+wrong nodes_beyond_the_range 'nodes wants a number from 1 to 30000, not .30001' --nodes=30001
+wrong epochs_beyond_the_range 'epochs wants a number from 1 to 4096, not .4097' --epochs=4097
+wrong sizes_down_to_nothing 'size-spread wants a number from 0 to less than 1, not .1' --size-spread=1
+wrong read_ahead_of_no_reader 'read-ahead is for --strided' --read-ahead=1M
+wrong operand_behind_list "'extra' is no option" --list extra
 wrong rate_of_no_size 'wants a size' --compute=fast
 wrong rate_of_zero 'above 0' --compute=0
 wrong streams_of_none 'from 1 to' --streams=0,1,1
