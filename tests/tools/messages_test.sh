@@ -293,6 +293,10 @@ cat > excluding <<'EXCLUDING'
 --node wants a value|lmdbio-serve --node= --status
 no SOURCE is given|lmdbio-convert
 no SOURCE is given|lmdbio-convert @/dev/null made
+a target is a file, not standard output: name one (./- if it is called so)|lmdbio-convert sound -
+a target is a file, not standard output|lmdbio-convert -o - sound
+a source has a name: that of standard input is /dev/stdin, of a file that is called - it is ./-|lmdbio-convert - made
+a source has a name|lmdbio-convert --from=tar - made
 level 22 needs --ultra|lmdbio-convert -22 sound made
 -D and --train-dictionary exclude each other|lmdbio-convert -D text.mdb --train-dictionary sound made
 only tar archives may be several sources|lmdbio-convert sound tree made

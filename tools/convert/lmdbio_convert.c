@@ -6,6 +6,7 @@
 #include "convert_run.h"
 #include "convert_source.h"
 #include "convert_summary.h"
+#include "convert_words.h"
 #include "import_labels.h"
 #include "import_records.h"
 #include "tool_env.h"
@@ -164,50 +165,6 @@ static unsigned cores(void)
 	if (sched_getaffinity(0, sizeof(set), &set))
 		return 1;
 	return (unsigned)CPU_COUNT(&set);
-}
-
-/* Levels stand among the letters, as zstd has them: "-19", "-f19k". getopt knows no letters of two
- * digits, so each such number becomes a word of its own: --level=19. *result is NULL-terminated. */
-static int digits_split(int argc, char **argv, char ***result)
-{
-	static const char with_argument[] = "TDo";
-	size_t room = (size_t)argc + 1, count = 0;
-	static char **words; /* getopt gives pointers into them */
-
-	for (int i = 1; i < argc; i++)
-		room += 3 * strlen(argv[i]);
-	words = malloc(room * sizeof(*words));
-	if (!words)
-		return -1;
-	words[count++] = argv[0];
-	for (int i = 1; i < argc; i++) {
-		char *at = argv[i] + 1, *word;
-
-		if (!strcmp(argv[i], "--")) {
-			while (i < argc)
-				words[count++] = argv[i++];
-			break;
-		}
-		if (argv[i][0] != '-' || !argv[i][1] || argv[i][1] == '-' ||
-		    !strpbrk(argv[i], "0123456789")) {
-			words[count++] = argv[i];
-			continue;
-		}
-		while (*at) {
-			size_t digits = strspn(at, "0123456789");
-			int n = digits ? asprintf(&word, "--level=%.*s", (int)digits, at)
-				: strchr(with_argument, *at) ? asprintf(&word, "-%s", at)
-							     : asprintf(&word, "-%c", *at);
-
-			if (n < 0)
-				return -1;
-			words[count++] = word;
-			at += digits ? digits : strchr(with_argument, *at) ? strlen(at) : 1;
-		}
-	}
-	words[count] = NULL;
-	*result = words;
-	return (int)count;
 }
 
 /* A form up to `last`; `wanted` lists them for the user. */
@@ -397,11 +354,23 @@ static bool option_take(struct parsing *parsing, int key)
 
 /* ---- what the words mean together ---- */
 
+/* To other commands "-" means standard input or output. A target is written at places that are not in
+ * their order, so that it cannot be that. */
+static bool is_standard(const char *name)
+{
+	return !strcmp(name, "-");
+}
+
 static int source_add(struct convert *convert, const char *name)
 {
-	const char **sources = realloc((void *)(uintptr_t)convert->sources,
-				       (convert->source_count + 1) * sizeof(*sources));
+	const char **sources;
 
+	if (is_standard(name))
+		return tool_usage_error(&convert_tool,
+					"a source has a name: that of standard input is "
+					"/dev/stdin, of a file that is called - it is ./-");
+	sources = realloc((void *)(uintptr_t)convert->sources,
+			  (convert->source_count + 1) * sizeof(*sources));
 	if (!sources)
 		return convert_fail(name, ENOMEM);
 	convert->sources = sources;
@@ -442,6 +411,10 @@ static int operands_take(struct parsing *parsing, int argc, char **argv)
 		return tool_usage_error(&convert_tool,
 					argc == optind ? "no SOURCE is given" : "no TARGET is given");
 	convert->target = parsing->output ? parsing->output : argv[argc - 1];
+	if (is_standard(convert->target))
+		return tool_usage_error(&convert_tool,
+					"a target is a file, not standard output: name one "
+					"(./- if it is called so)");
 	for (int i = 0; i < sources && !rc; i++)
 		rc = sources_add(convert, argv[optind + i]);
 	if (!rc && !convert->source_count)
@@ -578,7 +551,7 @@ int main(int argc, char **argv)
 	struct parsing parsing = {.convert = &convert};
 	int key, rc;
 
-	argc = digits_split(argc, argv, &argv);
+	argc = words_split(argc, argv, &argv);
 	if (argc < 0)
 		return convert_fail("the command line", ENOMEM);
 	while ((key = tool_option_next(&convert_tool, argc, argv)) != -1)
