@@ -82,11 +82,27 @@ static void draw_table(struct screen *screen)
 	put(LINES - 1, line, A_DIM);
 }
 
+/* In one line, or a line of each part where that is wider than the screen. */
+static void draw_too_small(void)
+{
+	static const char whole[] = "lmdbio-top: the terminal is too small";
+	static const char *const parts[] = {"too small", "lmdbio-top: the", "terminal is",
+					    "too small"};
+
+	if (COLS >= (int)sizeof(whole) - 1)
+		put(0, whole, A_NORMAL);
+	else if (LINES < 3)
+		put(0, parts[0], A_NORMAL);
+	else
+		for (int i = 0; i < 3; i++)
+			put(i, parts[i + 1], A_NORMAL);
+}
+
 static void draw(struct screen *screen)
 {
 	erase();
 	if (LINES < LEAST_LINES || COLS < LEAST_COLUMNS)
-		put(0, "lmdbio-top: the terminal is too small", A_NORMAL);
+		draw_too_small();
 	else if (screen->help)
 		for (size_t i = 0; i < sizeof(help_lines) / sizeof(*help_lines); i++)
 			put((int)i, help_lines[i], i ? A_NORMAL : A_BOLD);
