@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Judges whether a file is lmdbio's library, which the dynamic loader can preload. */
+/* Judges whether a file is lmdbio's library, which the dynamic loader can preload, or an LMDB 1.0. */
 #include "drop_in.h"
 
 #include "elf_inspect.h"
@@ -24,10 +24,15 @@ static const char *content_fault(const struct elf_facts *facts)
 	case ELF_DYNAMIC:
 		break;
 	}
-	if (*facts->loader)
-		return "this is a program, no library";
-	if (facts->defines_lmdbio)
-		return NULL;
+	return *facts->loader ? "this is a program, no library" : NULL;
+}
+
+static const char *drop_in_fault(const struct elf_facts *facts)
+{
+	const char *fault = content_fault(facts);
+
+	if (fault || facts->defines_lmdbio)
+		return fault;
 	return facts->defines_lmdb ? "this is the original LMDB, and not lmdbio"
 				   : "this is another library than lmdbio's liblmdb.so.0";
 }
@@ -43,7 +48,7 @@ int drop_in_judge(const struct tool *tool, const char *option, char *path)
 		rc = errno;
 	if (!rc)
 		rc = elf_inspect(resolved, &facts);
-	fault = rc ? strerror(rc) : content_fault(&facts);
+	fault = rc ? strerror(rc) : drop_in_fault(&facts);
 	if (fault) {
 		tool_complain(tool, "%s: %s: %s names another", path, fault, option);
 		return TOOL_FAILED;
@@ -59,4 +64,29 @@ int drop_in_judge(const struct tool *tool, const char *option, char *path)
 		return TOOL_FAILED;
 	}
 	return 0;
+}
+
+static const char *lmdb_1_fault(const struct elf_facts *facts)
+{
+	const char *fault = content_fault(facts);
+
+	if (fault)
+		return fault;
+	if (facts->defines_lmdbio)
+		return "this is lmdbio, and not the original LMDB";
+	if (!facts->defines_lmdb)
+		return "this is another library than LMDB's";
+	return *facts->version && strncmp(facts->version, "1.", 2) ? "this is not LMDB 1.0" : NULL;
+}
+
+int lmdb_1_judge(const struct tool *tool, const char *option, const char *path)
+{
+	struct elf_facts facts;
+	int rc = elf_inspect(path, &facts);
+	const char *fault = rc ? strerror(rc) : lmdb_1_fault(&facts);
+
+	if (!fault)
+		return 0;
+	tool_complain(tool, "%s: %s: %s names another", path, fault, option);
+	return TOOL_FAILED;
 }

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* What lmdbio(7) lists and the program's own variables may be set to by a flag. */
@@ -166,6 +167,7 @@ static bool settings_judge(const struct run_options *options)
 
 static int parse(struct run_options *options, int argc, char **argv)
 {
+	const char *later;
 	int key;
 
 	while ((key = tool_option_next(&run_tool, argc, argv)) != -1)
@@ -180,7 +182,13 @@ static int parse(struct run_options *options, int argc, char **argv)
 		return tool_usage_error(&run_tool, "--mpi starts a server beside the program, which "
 						   "--print-env cannot: srun lmdbio-run --mpi, or "
 						   "--mpi=inside");
-	return settings_judge(options) ? 0 : TOOL_FAILED;
+	if (*options->program && options->print_env)
+		return tool_usage_error(&run_tool, "--print-env runs nothing: leave '%s' out",
+					*options->program);
+	if (!settings_judge(options))
+		return TOOL_FAILED;
+	later = options->settings[SET_LMDB1];
+	return later && strcasecmp(later, "none") ? lmdb_1_judge(&run_tool, "--lmdb1", later) : 0;
 }
 
 /* Resolves the library into `path`, or says why it cannot be preloaded. */

@@ -206,6 +206,8 @@ check_of_a_missing_program|1|^nosuch: does not take effect: No such file or dire
 program_that_is_none|126|^lmdbio-run: ./text.mdb: Permission denied: is it executable|lmdbio-run ./text.mdb
 no_program|2|^lmdbio-run: no PROGRAM is given|lmdbio-run
 missing_library|2|^lmdbio-run: nosuch.so: No such file or directory: --library names another|lmdbio-run --library=nosuch.so true
+lmdb_1_that_is_text|2|^lmdbio-run: text.mdb: this is no library: --lmdb1 names another|lmdbio-run --lmdb1=text.mdb true
+lmdb_1_that_is_a_program|2|^lmdbio-run: /bin/sh: this is a program, no library: --lmdb1 names another|lmdbio-run --lmdb1=/bin/sh --print-env
 library_that_is_text|2|^lmdbio-run: text.mdb: this is no library: --library names another|lmdbio-run --library=text.mdb true
 library_that_is_empty|2|^lmdbio-run: empty.mdb: this is no library: --library|lmdbio-run --library=empty.mdb true
 library_that_is_a_directory|2|^lmdbio-run: tree: this is no library: --library|lmdbio-run --library=tree true
@@ -289,6 +291,7 @@ heard converting_with_too_few_descriptors '^2 lmdbio-convert: .*Too many open fi
 cat > excluding <<'EXCLUDING'
 --check and --print-env exclude each other|lmdbio-run --check --print-env
 --mpi starts a server beside the program, which --print-env cannot: .*--mpi=inside|lmdbio-run --mpi --print-env
+--print-env runs nothing: leave 'true' out|lmdbio-run --print-env true
 --memory wants a value|lmdbio-run --memory= true
 --node wants a value|lmdbio-serve --node= --status
 no SOURCE is given|lmdbio-convert
@@ -428,12 +431,15 @@ fi
 
 # --- an answer that cannot be printed ---
 if [ -c /dev/full ]; then
-	for option in --print-env --check; do
+	while read -r option program; do
 		rc=0
-		"$tools/lmdbio-run" $option true > /dev/full 2> err || rc=$?
+		"$tools/lmdbio-run" "$option" ${program:+"$program"} > /dev/full 2> err || rc=$?
 		judge "run${option}_on_a_full_disk_ends_with_2" test $rc -eq 2
 		judge "run${option}_on_a_full_disk_is_said" grep -q '^lmdbio-run: standard output: No space left' err
-	done
+	done <<'OPTIONS'
+--print-env
+--check true
+OPTIONS
 fi
 
 # --- standard files that the caller has closed: the data set has their numbers no more than else ---

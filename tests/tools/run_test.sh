@@ -108,6 +108,8 @@ verdict check_bundled_symbolic_functions_no 1 'libsymbolicfunctions.so exports' 
 verdict check_bundled_replaceable_yes 0 'libreplaceable.so looks for LMDB' --check -- ./with_replaceable
 verdict check_hidden_lmdb_no 1 'libhidden.so has LMDB linked into it' --check -- ./with_hidden
 verdict check_lmdb_1_yes 0 'was built for LMDB 1.0; it only reads' --lmdb1=none --check -- ./with_version_1
+verdict check_lmdb_1_that_is_lmdbio_is_refused 2 'this is lmdbio, and not the original' --lmdb1="$dropin" -- ./user
+verdict check_lmdb_1_that_is_another_library_is_refused 2 'another library than LMDB' --lmdb1="$core" -- ./user
 verdict check_lmdb_1_by_one_library_no 1 'LMDB 1.0' --library="$dropin" --check -- ./with_version_1
 verdict check_lacking_library_no 1 'does not find libreplaceable.so' --check -- ./lacking
 verdict check_other_machine_no 1 'another kind of machine' --check -- ./foreign
