@@ -11,6 +11,7 @@
 
 #include "mpi/mpi_module.h"
 #include "util/clock.h"
+#include "util/phrases.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -328,6 +329,7 @@ static bool is_of_target(int rc)
 	case EROFS:
 	case ENOSPC:
 	case EDQUOT:
+	case EFBIG:
 		return options.stage.directory != NULL;
 	default:
 		return false;
@@ -350,6 +352,7 @@ static void tell_failure(int rc, const char *text, const struct lmdbio_stage_rep
 			      options.stage.directory, text, report->failed_rank,
 			      rc == ENOSPC || rc == EDQUOT ? "make room in that directory"
 			      : rc == ENOENT               ? "make the directory on each node"
+			      : rc == EFBIG                ? remedy_find(rc)
 							   : "let it be a directory that you "
 							     "may write to");
 	else

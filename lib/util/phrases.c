@@ -37,6 +37,7 @@ static const struct {
 	{EROFS, "name another place"},
 	{ENOSPC, "make room, or name another place"},
 	{EDQUOT, "make room, or name another place"},
+	{EFBIG, "ulimit -f or the file system allows no file of this length"},
 	{EMFILE, "ulimit -n allows too few"},
 	{ENFILE, "this machine has too many files open: try later, or raise fs.file-max"},
 	{ENOMEM, "the machine or ulimit -v has too little"},

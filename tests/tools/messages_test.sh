@@ -282,6 +282,21 @@ if [ "$(id -u)" -eq 0 ] && unshare -m true 2> /dev/null; then
 	heard converting_to_what_is_read_only \
 		'^2 lmdbio-convert: fixed/made.zst: Read-only file system: name another place'
 fi
+limited='ulimit -f or the file system allows no file of this length'
+# shellcheck disable=SC2016
+hear sh -c 'ulimit -f 16 && exec "$@"' - "$tools/lmdbio-convert" -q --to=lmdb sound limited.mdb
+heard converting_beyond_the_limit_of_files "^2 lmdbio-convert: limited.mdb: File too large: $limited"
+# shellcheck disable=SC2016
+hear sh -c 'ulimit -f 16 && exec "$@"' - "$tools/lmdbio-dump" -f limited.dump sound
+heard dumping_beyond_the_limit_of_files "^2 lmdbio-dump: limited.dump: File too large: $limited"
+if is_there lmdbio-stage; then
+	# MPI's own files take 4 MiB each.
+	truncate -s 64M long.mdb
+	dd if=sound/data.mdb of=long.mdb conv=notrunc 2> /dev/null
+	# shellcheck disable=SC2016
+	hear sh -c 'ulimit -f 32768 && exec "$@"' - "$tools/lmdbio-stage" --to=staged long.mdb
+	heard staging_beyond_the_limit_of_files "^2 lmdbio-stage: staged: File too large (rank 0): $limited, or name another with --to"
+fi
 # shellcheck disable=SC2016
 hear sh -c 'ulimit -n 8 && exec "$@"' - "$tools/lmdbio-convert" -q sound made.few.zst
 heard converting_with_too_few_descriptors '^2 lmdbio-convert: .*Too many open files: ulimit -n allows too few'
