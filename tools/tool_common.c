@@ -2,6 +2,7 @@
 /* Makes a parser and a help text of the table of a command's options. */
 #include "tool_common.h"
 
+#include "util/phrases.h"
 #include "util/settings.h"
 
 #include "config.h"
@@ -371,6 +372,7 @@ int tool_signal_status(void)
 int tool_output_end(const struct tool *tool, int status)
 {
 	bool failed = ferror(stdout);
+	const char *remedy;
 
 	errno = 0;
 	failed = fflush(stdout) || failed;
@@ -378,6 +380,8 @@ int tool_output_end(const struct tool *tool, int status)
 		return status;
 	if (tool_signal)
 		return tool_signal_status();
-	tool_complain(tool, "standard output: %s", errno ? strerror(errno) : "write error");
+	remedy = remedy_find(errno);
+	tool_complain(tool, "standard output: %s%s%s", errno ? strerror(errno) : "write error",
+		      remedy ? ": " : "", remedy ? remedy : "");
 	return TOOL_FAILED;
 }

@@ -198,6 +198,14 @@ done
 gzip -k pax.tar
 status compressed_tar_is_imported 0 "$convert" -q --verify pax.tar.gz packed.d
 imported compressed_tar_has_every_member tar packed.d pax.tar
+mkfifo pipe.tar
+cat pax.tar > pipe.tar &
+status tar_out_of_a_pipe_is_imported 0 "$convert" -q --from=tar pipe.tar piped.d
+wait $!
+imported tar_out_of_a_pipe_has_every_member tar piped.d pax.tar
+told tar_out_of_a_pipe_cannot_be_verified 2 'a pipe, and --verify reads a source twice' \
+	"$convert" -q --verify --from=tar pipe.tar none.d
+rm pipe.tar
 status several_tars_are_imported 0 "$convert" -q -o several.d shard-0.tar pax.tar
 imported several_tars_have_every_member tar several.d shard-0.tar pax.tar
 status shards_are_imported 0 "$convert" -q --from=webdataset -o shards.d shard-0.tar shard-1.tar shard-2.tar

@@ -450,7 +450,7 @@ if [ -c /dev/full ]; then
 		rc=0
 		"$tools/lmdbio-run" "$option" ${program:+"$program"} > /dev/full 2> err || rc=$?
 		judge "run${option}_on_a_full_disk_ends_with_2" test $rc -eq 2
-		judge "run${option}_on_a_full_disk_is_said" grep -q '^lmdbio-run: standard output: No space left' err
+		judge "run${option}_on_a_full_disk_is_said" grep -q '^lmdbio-run: standard output: No space left.*: make room' err
 	done <<'OPTIONS'
 --print-env
 --check true

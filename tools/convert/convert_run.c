@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- into a container ---- */
@@ -297,6 +298,21 @@ static int import_indirect(struct convert *convert, struct target *target,
 
 /* ---- all ---- */
 
+/* --verify imports everything once more, and compares. */
+static int twice_judge(const struct convert *convert)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < convert->source_count; i++)
+		if (!stat(convert->sources[i], &st) &&
+		    (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+			return convert_refuse(
+				convert->sources[i],
+				"this is a pipe, and --verify reads a source twice: name a file, "
+				"or convert without --verify");
+	return 0;
+}
+
 static bool is_import(enum convert_form form)
 {
 	return form != FORM_LMDB && form != FORM_CONTAINER;
@@ -468,6 +484,8 @@ static int convert_together(struct convert *convert, struct convert_result *resu
 	rc = job_agree(convert, rc);
 	if (!rc && convert->remove)
 		rc = job_agree(convert, job_leads(convert) ? remove_judge(convert) : 0);
+	if (!rc && convert->verify && is_import(convert->from))
+		rc = job_agree(convert, twice_judge(convert));
 	if (!rc && !is_import(convert->from)) {
 		rc = sources_open(convert, &source);
 		result->data = source.size;
