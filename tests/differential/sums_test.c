@@ -37,7 +37,9 @@ struct found {
 static struct db_plan plan;
 static unsigned failures;
 
-/* Pages that the checksum function was called with. */
+/* Pages that the checksum function was called with, while the file is sound: a changed page may have another one's
+ * number. */
+static bool is_sound;
 static uint32_t page_size;
 static unsigned summed[PAGES_MOST]; /* by page: how often */
 static unsigned run_of[PAGES_MOST]; /* by a run's first page: how many */
@@ -60,7 +62,7 @@ static void sum_page(const MDB_val *src, MDB_val *dst, const MDB_val *key)
 
 	if (key || dst->mv_size != LATER_SUM_SIZE)
 		complain("what the function is called with", "sum of", (long)dst->mv_size);
-	if (number < PAGES_MOST) {
+	if (is_sound && number < PAGES_MOST) {
 		summed[number]++;
 		run_of[number] = (unsigned)((src->mv_size + LATER_SUM_SIZE) / page_size);
 	}
@@ -336,8 +338,10 @@ static int run(const char *store, const char *path, const char *plain)
 	memset(summed, 0, sizeof summed);
 	if (env_take(path, &env, sum_page, LATER_SUM_SIZE))
 		return 2;
+	is_sound = true;
 	walk(env, &sound);
 	walk(env, &again);
+	is_sound = false;
 	for (unsigned t = 0; t < plan.table_count; t++)
 		expect(!sound.rc[t] && sound.records[t] > 10, "the sound file is read");
 	expect(is_true(&again, &sound, &bad) && !bad, "a second walk finds the same");
