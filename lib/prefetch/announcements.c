@@ -257,21 +257,28 @@ static struct announcement *announcement_of_keys(struct snapshot *snapshot, cons
 						 const struct comparator *order,
 						 const MDB_val *keys, size_t n)
 {
-	size_t bytes = 0, used = 0;
+	size_t bytes = 0, used = 0, kept = 0;
 	struct announcement *announcement;
 
 	for (size_t i = 0; i < n; i++)
-		bytes += keys[i].mv_size;
+		bytes += key_is_sane(snapshot, &keys[i]) ? keys[i].mv_size : 0;
 	announcement = announcement_new(snapshot, n, bytes);
 	if (!announcement)
 		return NULL;
 	for (size_t i = 0; i < n; i++) {
-		memcpy(announcement->bytes + used, keys[i].mv_data, keys[i].mv_size);
-		announcement->keys[i].key = (MDB_val){keys[i].mv_size, announcement->bytes + used};
-		announcement->keys[i].number = tree->record.root;
-		announcement->keys[i].entry = ENTRY_UNKNOWN;
+		struct pending *key = &announcement->keys[kept];
+
+		if (!key_is_sane(snapshot, &keys[i]))
+			continue;
+		if (keys[i].mv_size)
+			memcpy(announcement->bytes + used, keys[i].mv_data, keys[i].mv_size);
+		key->key = (MDB_val){keys[i].mv_size, announcement->bytes + used};
+		key->number = tree->record.root;
+		key->entry = ENTRY_UNKNOWN;
 		used += keys[i].mv_size;
+		kept++;
 	}
+	announcement->left = kept;
 	announcement->order = *order;
 	return announcement;
 }

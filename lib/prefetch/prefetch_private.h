@@ -112,6 +112,13 @@ struct stream {
 
 struct announcement; /* announcements.c */
 
+/* Whether a key may be copied. No key of a database fills a page. A program may announce any length all the same, and
+ * what is not there need not be readable: mdb_get() reads no more of a key than those of the database have. */
+static inline bool key_is_sane(const struct snapshot *snapshot, const MDB_val *key)
+{
+	return key->mv_size < snapshot->page_size;
+}
+
 /* A branch page, and how often a lookup has waited for one of the pages below it, less those that have
  * been spent on reading the rest. */
 struct waited_branch {

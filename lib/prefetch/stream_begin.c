@@ -257,7 +257,8 @@ static void key_keep(MDB_val *kept, const MDB_val *key, uint8_t *room)
 {
 	if (!key)
 		return;
-	memcpy(room, key->mv_data, key->mv_size);
+	if (key->mv_size)
+		memcpy(room, key->mv_data, key->mv_size);
 	*kept = (MDB_val){.mv_size = key->mv_size, .mv_data = room};
 }
 
@@ -268,6 +269,8 @@ int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct 
 	struct stream *stream;
 	uint8_t *keys;
 
+	if ((first && !key_is_sane(snapshot, first)) || (last && !key_is_sane(snapshot, last)))
+		return 0;
 	if (tree->record.root == PAGE_NONE || (first && last && compare(order, first, last) > 0))
 		return 0;
 	stream = stream_make(snapshot, tree, pages_of(&tree->record), true, from + to + 2);

@@ -16,10 +16,14 @@
 
 #include <cmocka.h>
 
+static int range_begin(const MDB_val *first, const MDB_val *last)
+{
+	return prefetch_range(f.prefetch, &f.snapshot, &f.tree, &f.order.key, first, last);
+}
+
 static void announce(const MDB_val *first, const MDB_val *last)
 {
-	assert_int_equal(
-		prefetch_range(f.prefetch, &f.snapshot, &f.tree, &f.order.key, first, last), 0);
+	assert_int_equal(range_begin(first, last), 0);
 	assert_comes_to_rest();
 }
 
@@ -94,6 +98,28 @@ static void range_when_it_ends_early_then_the_rest_is_left(void **state)
 	announce(&first, &last);
 	assert_true(bytes_read() >= f.size / 10);
 	assert_true(bytes_read() <= f.size / 10 * 2 + ARENA_CHUNK);
+}
+
+/* The bytes that the sizes promise are not there. */
+static void hints_when_sizes_are_absurd_then_only_sound_keys_are_brought(void **state)
+{
+	char text[16];
+	MDB_val keys[4];
+	uint64_t read;
+
+	(void)state;
+	key_make(text, &keys[0], 1);
+	keys[1] = (MDB_val){SIZE_MAX, text};
+	keys[2] = (MDB_val){2, text};
+	keys[3] = (MDB_val){0, NULL};
+	assert_int_equal(prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, keys, 4), 0);
+	assert_comes_to_rest();
+	read = bytes_read();
+	assert_in_range(read, VALUE_BIG, 4 * VALUE_BIG);
+	assert_int_equal(range_begin(&keys[1], NULL), 0);
+	assert_int_equal(range_begin(NULL, &keys[1]), 0);
+	assert_comes_to_rest_again();
+	assert_int_equal(bytes_read(), read);
 }
 
 static void range_when_every_read_fails_then_the_loader_rests(void **state)
@@ -187,6 +213,9 @@ int main(void)
 						setup_big, teardown),
 		{"range_of_small_values_when_it_ends_early_then_the_rest_is_left",
 		 range_when_it_ends_early_then_the_rest_is_left, setup_small, teardown, NULL},
+		cmocka_unit_test_setup_teardown(
+			hints_when_sizes_are_absurd_then_only_sound_keys_are_brought, setup_big,
+			teardown),
 		cmocka_unit_test_setup_teardown(range_when_every_read_fails_then_the_loader_rests,
 						setup_big, teardown),
 		cmocka_unit_test_setup_teardown(
