@@ -11,6 +11,7 @@
 #include "config.h"
 #include "mpi/stage_target.h"
 
+#include "io/io.h"
 #include "mpi/part_file.h"
 #include "util/whole.h"
 
@@ -80,15 +81,37 @@ static int stage_directory_allocate(const struct stage_target *target, uint64_t 
 		       : rc;
 }
 
+/* Whether the file is on a disk of this machine, where each process sees the locks of all others. */
+static bool sees_locks(int fd)
+{
+	const char *backend, *why;
+	struct io io;
+	bool local;
+
+	if (io_open_chosen(&io, fd, "pread", &backend, &why))
+		return false;
+	local = io.local;
+	io_close(&io);
+	return local;
+}
+
+/* A maker locks its file before the file has a byte, so a file with bytes needs no time to pass: a job that is
+ * started again at once needs the room of the killed one. A seal is made without a lock. */
+static bool is_locked_from_start(int fd, const char *name, const struct stat *st)
+{
+	return st->st_size && !strstr(name, ".seal.") && sees_locks(fd);
+}
+
 /* Whether it was left by a job that was killed: it is ours, no process has a lock on it, and it is not so
  * young that its maker could be about to take one. */
-static bool is_stale(int fd)
+static bool is_stale(int fd, const char *name)
 {
 	enum { STALE_SECONDS = 60 };
 	struct stat st;
 
 	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-	       time(NULL) - st.st_mtime > STALE_SECONDS && !flock(fd, LOCK_EX | LOCK_NB);
+	       (time(NULL) - st.st_mtime > STALE_SECONDS || is_locked_from_start(fd, name, &st)) &&
+	       !flock(fd, LOCK_EX | LOCK_NB);
 }
 
 static void stale_remove(const struct guarded *place)
@@ -109,7 +132,7 @@ static void stale_remove(const struct guarded *place)
 			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		if (fd < 0)
 			continue;
-		if (is_stale(fd))
+		if (is_stale(fd, entry->d_name))
 			(void)unlinkat(place->fd, entry->d_name, 0);
 		close(fd);
 	}
