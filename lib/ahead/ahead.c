@@ -260,14 +260,21 @@ void ahead_open(struct ahead *ahead, struct store *store, struct io *io, pthread
 	flights_reset(ahead);
 }
 
+void ahead_rest(struct ahead *ahead)
+{
+	for (unsigned i = 0; i < AHEAD_FLIGHTS / SLAB_FLIGHTS; i++) {
+		io_buffer_free(ahead->slabs[i].bytes, SLAB);
+		ahead->slabs[i] = (struct ahead_slab){0};
+	}
+}
+
 void ahead_close(struct ahead *ahead)
 {
 	pthread_mutex_lock(ahead->lock);
 	while (ahead->in_flight)
 		ahead_land(ahead, 1);
+	ahead_rest(ahead);
 	pthread_mutex_unlock(ahead->lock);
-	for (unsigned i = 0; i < AHEAD_FLIGHTS / SLAB_FLIGHTS; i++)
-		io_buffer_free(ahead->slabs[i].bytes, SLAB);
 }
 
 void ahead_forked(struct ahead *ahead)

@@ -72,6 +72,9 @@ void ahead_forked(struct ahead *ahead);
 
 /* All the following under the lock. */
 
+/* Frees the memory that reads have come to. Nothing is in flight. */
+void ahead_rest(struct ahead *ahead);
+
 /* Puts a page of a tree into the queue of those that come by themselves. false: the store has none
  * such, and the page is to be asked for like other bytes. */
 bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length);

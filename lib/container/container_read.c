@@ -268,6 +268,14 @@ static void container_forked(struct io *io)
 	io_threads_forget(&container->threads);
 }
 
+static void container_rest(struct io *io)
+{
+	struct container *container = io->state;
+
+	io_threads_free(container->threads);
+	container->threads = NULL;
+}
+
 const struct io_ops io_container_ops = {
 	.name = "container",
 	.read = container_read,
@@ -275,5 +283,6 @@ const struct io_ops io_container_ops = {
 	.submit = container_submit,
 	.wait = container_wait,
 	.forked = container_forked,
+	.rest = container_rest,
 	.close = container_close,
 };

@@ -212,6 +212,13 @@ size_t io_wait(struct io *io, struct io_request **requests, size_t min, size_t m
 	return n;
 }
 
+void io_rest(struct io *io)
+{
+	notice_fork(io);
+	if (!io->in_flight && io->ops->rest)
+		io->ops->rest(io);
+}
+
 bool io_keep(struct io *io, uint64_t offset, size_t length)
 {
 	return io->ops->keep && io->ops->keep(io, offset, length);

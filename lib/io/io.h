@@ -50,6 +50,8 @@ struct io_ops {
 	/* First call in a forked child: lets go of what is the parent's (threads, requests), and
 	 * touches no lock. NULL here: there is nothing of that kind. */
 	void (*forked)(struct io *io);
+	/* Ends the threads that submit() has started; nothing is in flight. NULL here: there are none. */
+	void (*rest)(struct io *io);
 	void (*close)(struct io *io);
 };
 
@@ -123,6 +125,10 @@ int io_read(struct io *io, void *buffer, size_t length, uint64_t offset, size_t 
  * most max. A min of 0 does not block. */
 int io_submit(struct io *io, struct io_request *const *requests, size_t n);
 size_t io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
+
+/* Ends threads that wait for requests; io_submit() starts them again. Has no effect while a request is in flight. In the
+ * thread of io_submit(). */
+void io_rest(struct io *io);
 
 /* Has the kernel keep a range, and what is around it, in its page cache, and waits for that, as a
  * request for the page cache alone does. false: it is to be read. Any thread. */

@@ -149,6 +149,15 @@ static void direct_forked(struct io *io)
 	direct->ring = NULL;
 }
 
+static void direct_rest(struct io *io)
+{
+	struct io_direct *direct = io->state;
+
+	io_ring_rest(direct->ring);
+	io_threads_free(direct->threads);
+	direct->threads = NULL;
+}
+
 static void direct_close(struct io *io)
 {
 	struct io_direct *direct = io->state;
@@ -166,6 +175,7 @@ const struct io_ops io_direct_ops = {
 	.submit = direct_submit,
 	.wait = direct_wait,
 	.forked = direct_forked,
+	.rest = direct_rest,
 	.close = direct_close,
 };
 
@@ -177,5 +187,6 @@ const struct io_ops io_direct_threads_ops = {
 	.submit = submit_to_threads,
 	.wait = direct_wait,
 	.forked = direct_forked,
+	.rest = direct_rest,
 	.close = direct_close,
 };

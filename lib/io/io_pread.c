@@ -41,9 +41,10 @@ static void pread_forked(struct io *io)
 	io->state = NULL;
 }
 
-static void pread_close(struct io *io)
+static void pread_rest(struct io *io)
 {
 	io_threads_free(io->state);
+	io->state = NULL;
 }
 
 const struct io_ops io_pread_ops = {
@@ -53,5 +54,6 @@ const struct io_ops io_pread_ops = {
 	.submit = pread_submit,
 	.wait = pread_wait,
 	.forked = pread_forked,
-	.close = pread_close,
+	.rest = pread_rest,
+	.close = pread_rest,
 };

@@ -285,6 +285,14 @@ size_t io_ring_wait(struct io_ring *ring, struct io_request **requests, size_t m
 	return n;
 }
 
+void io_ring_rest(struct io_ring *ring)
+{
+	if (!ring)
+		return;
+	io_threads_free(ring->threads);
+	ring->threads = NULL;
+}
+
 /* Leaving the ring in a child unmaps and closes the child's copies and does nothing to the parent's. */
 void io_ring_free(struct io_ring *ring, bool forked)
 {

@@ -20,6 +20,9 @@ void io_ring_submit(struct io_ring *ring, int fd, struct io_request *const *requ
 /* As io_wait(); min must not be more than what is in flight. */
 size_t io_ring_wait(struct io_ring *ring, struct io_request **requests, size_t min, size_t max);
 
+/* Ends the threads; every request must have come back. NULL is fine. */
+void io_ring_rest(struct io_ring *ring);
+
 /* Every request must have come back; but in a forked child they and the threads are the parent's. */
 void io_ring_free(struct io_ring *ring, bool forked);
 
@@ -49,6 +52,11 @@ static inline size_t io_ring_wait(struct io_ring *ring, struct io_request **requ
 	(void)min;
 	(void)max;
 	return 0;
+}
+
+static inline void io_ring_rest(struct io_ring *ring)
+{
+	(void)ring;
 }
 
 static inline void io_ring_free(struct io_ring *ring, bool forked)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shares blocking reads out to helper threads.
  *
- * Threads start as requests find all others busy, up to a limit, and stay until the pool goes.
+ * Threads start as requests find all others busy, up to a limit, and stay until the pool goes: when the io is closed,
+ * or rests.
  * One queue in, one list out, one lock: a request is a large read, so the lock is never busy.
  */
 #include "io/io_backend.h"

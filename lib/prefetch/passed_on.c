@@ -105,6 +105,15 @@ void passed_on_close(struct prefetch *prefetch)
 		io_close(&prefetch->passed_on.cached);
 }
 
+void passed_on_rest(struct prefetch *prefetch)
+{
+	struct passed_on *passed_on = &prefetch->passed_on;
+
+	io_rest(passed_on->direct);
+	if (passed_on->cached.fd >= 0)
+		io_rest(&passed_on->cached);
+}
+
 void passed_on_forked(struct prefetch *prefetch)
 {
 	struct passed_on *passed_on = &prefetch->passed_on;

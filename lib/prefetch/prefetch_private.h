@@ -150,6 +150,9 @@ struct prefetch {
 	struct stream *streams[PREFETCH_STREAMS];
 	struct announcement *announcements;
 	struct ahead engine;
+	uint64_t
+		rest_at; /* clock_now(): when threads and memory go that nothing has needed since; 0: something does;
+			     CLOCK_NEVER: they are gone */
 	uint64_t used;    /* bytes of those begun, that streams have told */
 	uint64_t mapped;  /* bytes since it was last judged whether that is worth it */
 	uint64_t faults;  /* that they took */
@@ -180,6 +183,8 @@ void passed_on_forked(struct prefetch *prefetch);
 void passed_on_read(struct prefetch *prefetch, const struct snapshot *snapshot);
 /* The following under the prefetch lock. */
 
+/* Ends the threads that read. In the prefetch thread. */
+void passed_on_rest(struct prefetch *prefetch);
 /* An announcement is made in a transaction, of records of a database. */
 void passed_on_note(struct prefetch *prefetch, const struct snapshot *snapshot,
 		    const struct tree *tree);

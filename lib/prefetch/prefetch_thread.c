@@ -21,6 +21,7 @@ enum {
 	DEPTH_FIT = 2,            /* ... and where memory has room for none */
 	MAPPED_JUDGED = 32 << 20, /* bytes, each time that so many have been mapped */
 	PREPARE_FROM = 4 << 20,   /* bytes: scans that look so far ahead go on for a while */
+	REST_AFTER = CLOCK_SECOND,
 };
 
 bool prefetch_want(struct prefetch *prefetch, struct wanted_range range)
@@ -140,6 +141,23 @@ static void there_map(struct prefetch *prefetch)
 		ahead_land(&prefetch->engine, 0);
 }
 
+/* A program may have a thousand data sets open, and each would keep its threads and memory: after announced keys 32
+ * threads, after a scan through shared memory 14 MB. Holds the lock, so that a fork finds them there or gone. Returns
+ * when to come again. */
+static uint64_t prefetch_rest(struct prefetch *prefetch)
+{
+	uint64_t now = clock_now();
+
+	if (!prefetch->rest_at) {
+		prefetch->rest_at = now + REST_AFTER;
+	} else if (now >= prefetch->rest_at) {
+		passed_on_rest(prefetch);
+		ahead_rest(&prefetch->engine);
+		prefetch->rest_at = CLOCK_NEVER;
+	}
+	return prefetch->rest_at;
+}
+
 /* A step of the crew, which is one thread. */
 static uint64_t prefetch_thread_step(void *owner)
 {
@@ -147,8 +165,8 @@ static uint64_t prefetch_thread_step(void *owner)
 	struct ahead *engine = &prefetch->engine;
 
 	if (start_all(prefetch))
-		return 0;
-	if (engine->trees.count)
+		;
+	else if (engine->trees.count)
 		ahead_bring_trees(engine, &prefetch->crew.stopping);
 	else if (engine->there.count)
 		there_map(prefetch);
@@ -157,7 +175,8 @@ static uint64_t prefetch_thread_step(void *owner)
 	else if (engine->later.count)
 		ahead_wait(engine);
 	else if (!engine->ranges.count && !announcements_settle(prefetch))
-		return CLOCK_NEVER;
+		return prefetch_rest(prefetch);
+	prefetch->rest_at = 0;
 	return 0;
 }
 
@@ -254,7 +273,7 @@ void prefetch_forked(struct prefetch *prefetch)
 	crew_forget(&prefetch->crew);
 	ahead_forked(&prefetch->engine);
 	passed_on_forked(prefetch);
-	prefetch->keys = 0;
+	prefetch->keys = prefetch->rest_at = 0;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		if (prefetch->streams[i])
 			stream_disown(prefetch->streams[i]);

@@ -242,6 +242,21 @@ static void rounds_of_open_and_close_leave_nothing(void **state)
 	wait_for_count("/proc/self/task", threads);
 }
 
+static void rest_when_nothing_is_in_flight_then_no_thread_stays(void **state)
+{
+	struct subject s;
+
+	open_subject(&s, *state, &big_file);
+	assert_int_equal(submit_some(&s.io, 16, MIB, 0, 0), 0);
+	io_rest(&s.io);
+	assert_int_equal(finish_in_flight(&s.io, big_file.size, MIB, 16 * MIB, 16), 0);
+	io_rest(&s.io);
+	wait_for_count("/proc/self/task", 1 + sanitizer_threads);
+	io_rest(&s.io);
+	assert_int_equal(read_in_flight(&s.io, big_file.size, MIB, 16), 0);
+	close_subject(&s);
+}
+
 static volatile sig_atomic_t signals_seen;
 
 static void count_signal(int number)
@@ -362,6 +377,7 @@ const struct contract_test process_tests[] = {
 	TEST(ALL_ROWS, fork_beside_a_reading_thread_leaves_both_reading),
 	TEST(ALL_ROWS, requests_of_an_ended_thread_come_back),
 	TEST(ALL_ROWS, rounds_of_open_and_close_leave_nothing),
+	TEST(ALL_ROWS, rest_when_nothing_is_in_flight_then_no_thread_stays),
 	TEST(ALL_ROWS, signals_under_way_do_no_harm),
 	TEST(ALL_ROWS, signal_of_the_program_runs_on_no_helper),
 	TEST(FILE_ROWS, descriptors_taken_by_another_file_give_none_of_its_bytes),

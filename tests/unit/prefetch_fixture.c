@@ -23,16 +23,19 @@
 
 struct prefetch_fixture f;
 
-/* The prefetch thread waits for work by this call alone, and nothing else here does. */
+/* The prefetch thread waits for work by this call alone; without a bound when it has come to rest before. */
 static sem_t idle;
 
-int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
-int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+bool __real_lmdbio_core_clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
+				   uint64_t until);
+bool __wrap_lmdbio_core_clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
+				   uint64_t until);
 
-int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
+bool __wrap_lmdbio_core_clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until)
 {
-	sem_post(&idle);
-	return __real_pthread_cond_wait(condition, lock);
+	if (f.prefetch && lock == &f.prefetch->lock && until != CLOCK_NEVER)
+		sem_post(&idle);
+	return __real_lmdbio_core_clock_wait(condition, lock, until);
 }
 
 bool __wrap_processor_is_free(void);
@@ -106,6 +109,7 @@ void assert_comes_to_rest_again(void)
 	pthread_mutex_lock(&f.prefetch->lock);
 	while (!sem_trywait(&idle))
 		;
+	f.prefetch->rest_at = 0;
 	crew_wake(&f.prefetch->crew);
 	pthread_mutex_unlock(&f.prefetch->lock);
 	assert_comes_to_rest();

@@ -154,6 +154,26 @@ static void range_when_one_read_has_failed_then_the_next_brings_all(void **state
 	assert_true(store_covers(&f.store, low, f.size - low));
 }
 
+/* Then the next one finds all that it needs again. */
+static void range_when_it_has_come_then_threads_and_memory_go_after_a_while(void **state)
+{
+	bool rests;
+
+	(void)state;
+	announce_from_first();
+	do {
+		clock_sleep(CLOCK_SECOND / 100);
+		pthread_mutex_lock(&f.prefetch->lock);
+		rests = f.prefetch->rest_at == CLOCK_NEVER;
+		pthread_mutex_unlock(&f.prefetch->lock);
+	} while (!rests);
+	for (unsigned i = 0; i < AHEAD_FLIGHTS / SLAB_FLIGHTS; i++)
+		assert_null(f.prefetch->engine.slabs[i].bytes);
+	announce(NULL, NULL);
+	assert_true(store_covers(&f.store, 2 * f.snapshot.page_size,
+				 f.size - 2 * f.snapshot.page_size));
+}
+
 /* --- a cursor's look-ahead ---------------------------------------------------------------------
  */
 
@@ -223,6 +243,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			range_when_one_read_has_failed_then_the_next_brings_all, setup_big,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			range_when_it_has_come_then_threads_and_memory_go_after_a_while,
+			setup_small, teardown),
 		cmocka_unit_test(wishes_when_one_leaves_then_the_others_stay),
 		cmocka_unit_test(jobs_when_the_queue_is_full_then_nothing_is_overwritten),
 	};
