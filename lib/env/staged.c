@@ -6,6 +6,7 @@
 #include "format/layout.h"
 #include "format/meta.h"
 #include "util/checked.h"
+#include "util/clock.h"
 #include "util/hash.h"
 #include "util/whole.h"
 
@@ -126,43 +127,6 @@ static int seal_write(const struct guarded *place, const char *name, const struc
 	return rc;
 }
 
-/* Its status is asked through its name, after the rename: on a network file system a descriptor from before
- * may still have the old time of change. */
-int staged_seal(const struct guarded *place, const char *file, const struct identity *original)
-{
-	char name[FILE_NAME], partial[FILE_NAME + 24];
-	struct seal seal;
-	struct stat st;
-	int fd, rc;
-
-	snprintf(name, sizeof(name), "%s.seal", file);
-	/* As lmdbio-stage takes away what killed jobs have left. */
-	snprintf(partial, sizeof(partial), "%s.%x.partial", name, (unsigned)getpid());
-	fd = openat(place->fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		return errno;
-	rc = fstat(fd, &st) ? errno : 0;
-	close(fd);
-	if (rc)
-		return rc;
-	seal_make(&seal, &st, original);
-	(void)unlinkat(place->fd, partial, 0);
-	rc = seal_write(place, partial, &seal, st.st_mode);
-	if (!rc && renameat(place->fd, partial, place->fd, name))
-		rc = errno;
-	if (rc)
-		(void)unlinkat(place->fd, partial, 0);
-	return rc;
-}
-
-void staged_unseal(const struct guarded *place, const char *file)
-{
-	char name[FILE_NAME];
-
-	snprintf(name, sizeof(name), "%s.seal", file);
-	(void)unlinkat(place->fd, name, 0);
-}
-
 /* Opens a file that other users cannot have put there. A FIFO is not waited for. */
 static int open_judged(const struct guarded *place, const char *name, int flags, int *fd)
 {
@@ -195,6 +159,70 @@ static int judge_seal(const struct guarded *place, const char *file, const struc
 		return rc;
 	seal_make(&right, copy, original);
 	return memcmp(&found, &right, sizeof(found)) ? MDB_INVALID : 0;
+}
+
+/* Through its name, after the rename: on a network file system a descriptor from before may still have the old
+ * time of change. */
+static int copy_status(const struct guarded *place, const char *file, struct stat *st)
+{
+	int fd = openat(place->fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC),
+	    rc;
+
+	if (fd < 0)
+		return errno;
+	rc = fstat(fd, st) ? errno : 0;
+	close(fd);
+	return rc;
+}
+
+/* Containers of two nodes that see one directory number their processes alike, so the time is in the name, too. */
+static int seal_put(const struct guarded *place, const char *file, const struct stat *copy,
+		    const struct identity *original)
+{
+	char name[FILE_NAME], partial[FILE_NAME + 48];
+	struct seal seal;
+	int rc;
+
+	snprintf(name, sizeof(name), "%s.seal", file);
+	/* As lmdbio-stage takes away what killed jobs have left. */
+	snprintf(partial, sizeof(partial), "%s.%x-%llx.partial", name, (unsigned)getpid(),
+		 (unsigned long long)clock_of(CLOCK_REALTIME));
+	seal_make(&seal, copy, original);
+	rc = seal_write(place, partial, &seal, copy->st_mode);
+	if (!rc && renameat(place->fd, partial, place->fd, name))
+		rc = errno;
+	if (rc)
+		(void)unlinkat(place->fd, partial, 0);
+	return rc;
+}
+
+/* Another job may stage the same data set to the same place: then its whole copy may take the place of the one whose
+ * status is in the seal. Each job looks once more at the seal that it has put there, so the last of them leaves a
+ * seal that holds. */
+int staged_seal(const struct guarded *place, const char *file, const struct identity *original)
+{
+	enum { TRIES = 20 };
+	struct stat copy;
+	int rc = MDB_INVALID;
+
+	for (unsigned i = 0; i < TRIES && rc == MDB_INVALID; i++) {
+		rc = copy_status(place, file, &copy);
+		if (!rc)
+			rc = seal_put(place, file, &copy, original);
+		if (!rc)
+			rc = copy_status(place, file, &copy);
+		if (!rc)
+			rc = judge_seal(place, file, &copy, original);
+	}
+	return rc == MDB_INVALID ? EBUSY : rc;
+}
+
+void staged_unseal(const struct guarded *place, const char *file)
+{
+	char name[FILE_NAME];
+
+	snprintf(name, sizeof(name), "%s.seal", file);
+	(void)unlinkat(place->fd, name, 0);
 }
 
 /* What it holds has the same length and the same meta pages as well. */

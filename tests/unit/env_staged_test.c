@@ -25,6 +25,26 @@ struct fixture {
 	char below[300], copy[400];
 };
 
+/* How many of the next seals another job is faster than: it puts its own copy in place of the one that is sealed. */
+static unsigned replacing;
+static const struct fixture *replaced;
+
+int __real_renameat(int from, const char *old, int to, const char *name);
+int __wrap_renameat(int from, const char *old, int to, const char *name);
+
+int __wrap_renameat(int from, const char *old, int to, const char *name)
+{
+	char command[1700];
+
+	if (replacing) {
+		replacing--;
+		snprintf(command, sizeof(command), "cp -p '%s' '%s.other' && mv '%s.other' '%s'",
+			 replaced->copy, replaced->copy, replaced->copy, replaced->copy);
+		assert_int_equal(system(command), 0);
+	}
+	return __real_renameat(from, old, to, name);
+}
+
 static void seal(const struct fixture *f, const struct identity *original)
 {
 	struct guarded place;
@@ -189,6 +209,34 @@ static void copy_has_no_seal_is_not_believed(void **state)
 }
 
 /* Under the right name, with the right length, transaction and meta pages. */
+static void copy_of_another_job_takes_its_place_as_it_is_sealed_is_read(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env;
+
+	replaced = f;
+	replacing = 2;
+	seal(f, &f->original.identity);
+	assert_int_equal(replacing, 0);
+	env = own_open(&f->place, 0, 0);
+	assert_true(env_has(env, "a-copy-:"));
+	env_close(env);
+}
+
+static void seals_that_never_hold_are_told(void **state)
+{
+	struct fixture *f = *state;
+	struct guarded place;
+
+	replaced = f;
+	replacing = 1000;
+	assert_int_equal(guarded_open(&place, f->below, false), 0);
+	assert_int_equal(staged_seal(&place, staged_file(&f->original), &f->original.identity),
+			 EBUSY);
+	guarded_close(&place);
+	replacing = 0;
+}
+
 static void copy_is_sealed_as_another_data_sets_is_not_believed(void **state)
 {
 	struct fixture *f = *state;
@@ -352,6 +400,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(copy_is_a_link_is_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_is_a_fifo_is_not_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_has_no_seal_is_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			copy_of_another_job_takes_its_place_as_it_is_sealed_is_read, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(seals_that_never_hold_are_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_is_sealed_as_another_data_sets_is_not_believed,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_was_changed_after_its_seal_is_not_believed,
