@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -252,16 +254,30 @@ int mpi_job_leave(struct mpi_job *place)
 }
 
 /* MPICH 4.0 over UCX 1.13 opens 18 descriptors at its start on one node, and one more for each rank that it reaches by
- * TCP. If one of these opens fails, UCX aborts the process. 64 leave room for 46 such ranks. */
-enum { DESCRIPTORS_OF_MPI = 64 };
+ * TCP; it takes 20 MiB of address space, 8 of them for the stack of a thread, and a file of 4.1 MiB in shared memory.
+ * Where one of these fails, UCX aborts the process. 64 descriptors leave room for 46 such ranks. */
+static int resources_judge(void)
+{
+	const size_t space = 32 << 20, file = 5 << 20;
+	struct rlimit limit;
+	void *map;
+
+	if (!descriptors_free(64))
+		return EMFILE;
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < file)
+		return EFBIG;
+	map = mmap(NULL, space, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return map == MAP_FAILED || munmap(map, space) ? ENOMEM : 0;
+}
 
 int mpi_job_begin(bool threads, struct mpi_place *place)
 {
 	int needed = threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided, rc;
 	struct sigaction user;
 
-	if (!descriptors_free(DESCRIPTORS_OF_MPI))
-		return EMFILE;
+	rc = resources_judge();
+	if (rc)
+		return rc;
 	sigaction(SIGUSR1, NULL, &user);
 	rc = MPI_Init_thread(NULL, NULL, needed, &provided);
 	if (rc != MPI_SUCCESS)

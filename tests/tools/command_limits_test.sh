@@ -85,11 +85,11 @@ step() {
 	if [ "$rc" = 0 ]; then
 		is_right "$what" && fine=$((fine + 1)) && return
 	elif [ "$rc" -lt 124 ] || { [ "$rc" -le 127 ] && [[ $said == *"shared librar"* ]]; }; then
-		# The original says EIO of a write that comes to the limit; MPICH without memory ends in its own way.
-		if [[ $said =~ "Cannot allocate memory"|"ulimit -v"|"Resource temporarily unavailable"|"Too many open files"|"File too large"|"Input/output error"|"shared "|"Abort(" ]] &&
+		# The original says EIO of a write that comes to the limit.
+		if [[ $said =~ "Cannot allocate memory"|"ulimit -v"|"Resource temporarily unavailable"|"Too many open files"|"File too large"|"Input/output error"|"shared " ]] &&
 			{ [ "$what" = stage ] || [ ! -e "$made" ]; } &&
-			# UCX would end the process by SIGABRT where it has no descriptor.
-			{ [ "$what$2" != stage-n ] || [[ $said == *"MPI does not start: Too many open files"* || $said == *"no MPI: "* ]]; }; then
+			# UCX would end the process by SIGABRT where it has no descriptor, memory or file.
+			{ [ "$what" != stage ] || [[ $said != *UCX* && $said != *"Abort("* ]]; }; then
 			refused=$((refused + 1))
 			# Once it has enough.
 			[ -z "${TESTS_LONG:-}" ] && [ "$refused" -gt 1 ] && return

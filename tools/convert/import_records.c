@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 enum {
@@ -86,11 +88,20 @@ static int compare_entries(const void *a, const void *b)
 	return compare_bytes(x->key, x->key_size, y->key, y->key_size);
 }
 
+/* Whether a write has stopped where ulimit -f ends a file. */
+static bool is_at_limit(const struct stat *st)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) && (rlim_t)st->st_size >= limit.rlim_cur;
+}
+
 int import_open(struct import **result, struct convert *convert, const char *path, const char *name,
 		bool comparing)
 {
 	struct import *import = calloc(1, sizeof(*import));
 	MDB_txn *txn = NULL;
+	struct stat st;
 	int rc = import ? 0 : ENOMEM;
 
 	*result = NULL;
@@ -122,6 +133,9 @@ int import_open(struct import **result, struct convert *convert, const char *pat
 	}
 	if (rc) {
 		import_close(import);
+		/* The original says so when the file takes only part of its first two pages. */
+		if (rc == ENOSPC && !stat(path, &st) && is_at_limit(&st))
+			rc = EFBIG;
 		return convert_fail(name, rc);
 	}
 	*result = import;
@@ -249,11 +263,14 @@ static int batch_fill(struct import *import)
 int import_write_error(MDB_env *env, uint64_t bytes, int rc)
 {
 	struct statvfs room;
+	struct stat st;
 	int fd;
 
 	/* The original says EIO when a file system takes only part of a write, as a full one does. */
 	if (rc != EIO || lmdbio_orig_mdb_env_get_fd(env, &fd) || fstatvfs(fd, &room))
 		return rc;
+	if (!fstat(fd, &st) && is_at_limit(&st))
+		return EFBIG;
 	return (uint64_t)room.f_bavail * room.f_frsize < bytes ? ENOSPC : rc;
 }
 
