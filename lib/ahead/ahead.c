@@ -71,6 +71,41 @@ static void flight_land(struct ahead *ahead, struct flight *flight, int error)
 	ahead->idle = flight;
 }
 
+/* Begins a read for other processes. They wait for its pages, so it is landed at once: no thread of
+ * this process waits, and no byte is copied. */
+static void flight_pass(struct ahead *ahead, struct flight *flight)
+{
+	const struct io_request *request = &flight->request;
+	int error = store_begin_passed(ahead->store, request->offset, request->length);
+
+	ahead->brought += request->length;
+	if (error != EALREADY) {
+		stats_requests(1, request->length);
+		stats_add(STATS_PREFETCH_REQUESTS, 1);
+		stats_add(STATS_PREFETCH_BYTES, request->length);
+		ahead->passed.count++;
+		ahead->passed.last = request->offset;
+	}
+	/* A file system that keeps no pages is nothing to give up the other reads for. */
+	(void)flight_finish(ahead, flight, error, request->length);
+	flight->next = ahead->idle;
+	ahead->idle = flight;
+}
+
+void ahead_pass_wait(struct ahead *ahead)
+{
+	struct passed *passed = &ahead->passed;
+	uint64_t before = passed->before;
+
+	passed->before = passed->last;
+	passed->count = 0;
+	if (!before)
+		return;
+	pthread_mutex_unlock(ahead->lock);
+	store_wait_passed(ahead->store, before);
+	pthread_mutex_lock(ahead->lock);
+}
+
 /* Makes a read of what has been planned; flights_submit() starts it. */
 static void flight_start(struct ahead *ahead, struct flight *flight)
 {
@@ -84,6 +119,10 @@ static void flight_start(struct ahead *ahead, struct flight *flight)
 	for (unsigned i = 0; i < flight->count; i++)
 		request->length += flight->loads[i].length;
 	ahead->planned = flight->loads[flight->count - 1].offset;
+	if (flight->loads[0].passed_on) {
+		flight_pass(ahead, flight);
+		return;
+	}
 	if (!flight_aim(ahead, flight)) {
 		flight_land(ahead, flight, ENOMEM);
 		return;
@@ -139,7 +178,6 @@ static struct flight *flight_add(struct ahead *ahead, struct flight *flight,
  * is there already, so that a thread that waits for it can go on. */
 static bool range_start(struct ahead *ahead, struct wanted_range range, bool again)
 {
-	unsigned asked = (again ? ASKED_BEFORE : 0) | (range.for_others ? ASKED_FOR_OTHERS : 0);
 	struct flight *flight = NULL;
 	bool there = false;
 
@@ -148,8 +186,12 @@ static bool range_start(struct ahead *ahead, struct wanted_range range, bool aga
 		uint64_t length = range.length;
 		struct store_load load;
 
-		switch (store_plan(ahead->store, range.offset, &length, asked, &load)) {
+		switch (store_plan(ahead->store, range.offset, &length, again, &load)) {
 		case PLAN_LOAD:
+			part.length = load.length;
+			part.offset = load.offset;
+			if (load.passed_on && !range.for_others)
+				ranges_put(&ahead->trees, part);
 			flight = flight_add(ahead, flight, &load);
 			break;
 		case PLAN_BUSY:
@@ -164,6 +206,7 @@ static bool range_start(struct ahead *ahead, struct wanted_range range, bool aga
 				ranges_put(&ahead->there, part);
 			}
 			break;
+		case PLAN_COMING:
 		case PLAN_REST:
 			break;
 		}
@@ -182,9 +225,10 @@ bool ahead_start(struct ahead *ahead, unsigned depth)
 	unsigned again = ahead->later.count;
 	bool there = false;
 
-	while (again-- && ahead->idle)
+	while (again-- && ahead->idle && !ahead_passed_enough(ahead))
 		there |= range_start(ahead, ranges_take(&ahead->later), true);
-	while (ahead->ranges.count && ahead->idle && ahead->in_flight < depth)
+	while (ahead->ranges.count && ahead->idle && ahead->in_flight < depth &&
+	       !ahead_passed_enough(ahead))
 		there |= range_start(ahead, ranges_take(&ahead->ranges), false);
 	flights_submit(ahead);
 	return there;
@@ -232,13 +276,15 @@ void ahead_bring_trees(struct ahead *ahead, const bool *stopping)
 {
 	while (ahead->trees.count && !*stopping) {
 		struct wanted_range range = ranges_take(&ahead->trees);
-		bool there;
+		bool copies = store_has_copies(ahead->store), there;
 
 		pthread_mutex_unlock(ahead->lock);
-		there = store_bring_copies(ahead->store, range.offset, range.length);
+		there = copies ? store_bring_copies(ahead->store, range.offset, range.length)
+			       : !store_await(ahead->store, range.offset, range.length);
 		pthread_mutex_lock(ahead->lock);
-		if (!there)
+		if (!there && copies)
 			(void)ranges_put(&ahead->ranges, range);
+		ahead->failed |= !there && !copies;
 	}
 	ahead->landed++;
 }
@@ -280,6 +326,7 @@ void ahead_close(struct ahead *ahead)
 void ahead_forked(struct ahead *ahead)
 {
 	ahead->in_flight = ahead->starting_count = 0;
+	ahead->passed = (struct passed){0};
 	ahead->ranges.count = ahead->later.count = ahead->trees.count = ahead->there.count = 0;
 	ahead->failed = false;
 	for (unsigned i = 0; i < AHEAD_FLIGHTS / SLAB_FLIGHTS; i++)

@@ -14,6 +14,7 @@ enum {
 	AHEAD_FLIGHTS = 64,
 	AHEAD_RANGES = 256,
 	FLIGHT_LOADS = 2, /* a value that is no longer than a chunk lies in two at most */
+	AHEAD_PASSED = AHEAD_FLIGHTS / 2,
 	SLAB_FLIGHTS = 2, /* a huge page holds so many chunks */
 };
 
@@ -21,7 +22,7 @@ enum {
 struct wanted_range {
 	uint64_t offset, length;
 	bool map;          /* what of it is there is mapped, too */
-	bool for_others;   /* other processes may be the ones that read it */
+	bool for_others; /* other processes may be the ones that read it: nothing here waits for it */
 	const void *whose; /* the stream that wants it, if it is one; not to be looked into */
 };
 
@@ -38,6 +39,14 @@ struct flight {
 	struct flight *next; /* free list */
 };
 
+/* Reads that the kernel was asked to begin for other processes, since the last look at how many are
+ * still on their way. */
+struct passed {
+	unsigned count; /* AHEAD_PASSED at most */
+	uint64_t last,
+		before; /* offset of the last one, and of the last one before the look; 0: none */
+};
+
 /* Memory for SLAB_FLIGHTS neighbouring flights, one chunk each. */
 struct ahead_slab {
 	uint8_t *bytes; /* NULL: there is none yet */
@@ -50,11 +59,13 @@ struct ahead {
 	pthread_mutex_t *lock;     /* the owner's, of all below */
 	struct range_queue ranges; /* to be planned */
 	struct range_queue later;  /* claimed by another process */
-	struct range_queue trees;  /* of a container, to be brought out of its index */
+	struct range_queue trees;  /* to be brought out of a container's index, or on their way to
+				      the page cache */
 	struct range_queue there;  /* found in memory, to be mapped by the owner */
 	struct io_request *starting[AHEAD_FLIGHTS]; /* planned, to be submitted as one */
 	unsigned starting_count;
 	unsigned in_flight;
+	struct passed passed;
 	uint64_t landed;  /* reads that have come, and what was there already */
 	uint64_t brought; /* bytes of all that were begun */
 	uint64_t planned; /* offset of the last that was begun */
@@ -83,9 +94,16 @@ bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length);
 bool ahead_start(struct ahead *ahead, unsigned depth);
 /* Waits for `min` reads without the lock, and shows what has come. */
 void ahead_land(struct ahead *ahead, unsigned min);
+/* Whether so many reads were begun for other processes that ahead_pass_wait() comes first. */
+static inline bool ahead_passed_enough(const struct ahead *ahead)
+{
+	return ahead->passed.count >= AHEAD_PASSED;
+}
+/* Waits, without the lock, until at most AHEAD_PASSED of them are on their way. */
+void ahead_pass_wait(struct ahead *ahead);
 /* Waits a while, without the lock, for what another process has in hand. */
 void ahead_wait(struct ahead *ahead);
-/* Brings pages of trees, until *stopping. */
+/* Brings pages of trees, or waits for them, until *stopping. */
 void ahead_bring_trees(struct ahead *ahead, const bool *stopping);
 
 /* Nothing that has been asked for is still to come. */

@@ -3,16 +3,13 @@
  *
  * A value that goes through shared memory is copied there, and each process that reads it maps its
  * chunk. For a scan, large requests outweigh this. A value that the kernel reads by one request
- * costs less in the page cache: a shuffled epoch of 20,000 values of 100 KB by four workers
- * took 5.1 seconds of processor time, storage's included, and 5.7 through shared memory
- * (bench/bench_sampler.sh). Other processes of the node ask the page cache before they read, and a
- * chunk's claim makes them wait for what is on its way. The announcing process itself would take
- * page faults, so values go through shared memory as soon as one of its transactions has handed out
- * a value.
+ * costs less in the page cache: the announcing process asks the kernel to begin the read
+ * (readahead(2)) and goes on, with no thread that waits and no copy. Processes that read the value
+ * find its pages in the page cache, there or on their way (cachestat(2)), and wait for them as for
+ * a page fault. The announcing process itself would take page faults, so values go through shared
+ * memory as soon as one of its transactions has handed out a value.
  */
 #include "prefetch/prefetch_private.h"
-
-#include "io/io_page_cache.h"
 
 enum {
 	LEAST = 16 << 10, /* bytes of a value: smaller ones are sooner read by one thread */
@@ -47,7 +44,7 @@ void passed_on_note(struct prefetch *prefetch, const struct snapshot *snapshot,
 
 	passed_on_read(prefetch, snapshot);
 	if (!passed_on->most)
-		passed_on->most = io_kernel_ahead(passed_on->direct->fd) + 1;
+		passed_on->most = store_kernel_ahead(prefetch->store) + 1;
 	passed_on->wanted = !passed_on->dense &&
 			    !atomic_load_explicit(&passed_on->read, memory_order_relaxed) &&
 			    is_one_request(prefetch, snapshot, tree) &&
@@ -68,56 +65,21 @@ void passed_on_judge(struct prefetch *prefetch, const struct wanted_range *range
 	passed_on->ranges = passed_on->longer = 0;
 }
 
-bool passed_on_turn(struct prefetch *prefetch)
+void passed_on_turn(struct prefetch *prefetch)
 {
 	struct passed_on *passed_on = &prefetch->passed_on;
-	struct ahead *engine = &prefetch->engine;
 
 	/* Without announcements it is the program itself that is looked ahead of. */
 	passed_on->wanted = passed_on->wanted && prefetch->small && !passed_on->dense &&
 			    !atomic_load_explicit(&passed_on->read, memory_order_relaxed) &&
 			    store_may_pass_on(prefetch->store);
 	if (passed_on->on == passed_on->wanted)
-		return true;
-	if (engine->in_flight)
-		return false;
-	if (passed_on->wanted && passed_on->cached.fd < 0 &&
-	    io_open_file(&passed_on->cached, "pread", passed_on->direct->fd)) {
-		passed_on->cached.fd = -1;
-		passed_on->wanted = false;
-		return true;
-	}
+		return;
 	passed_on->on = passed_on->wanted;
-	engine->io = passed_on->on ? &passed_on->cached : passed_on->direct;
 	store_pass_on(prefetch->store, passed_on->on);
-	return true;
-}
-
-void passed_on_open(struct prefetch *prefetch, struct io *io)
-{
-	prefetch->passed_on.direct = io;
-	prefetch->passed_on.cached.fd = -1;
-}
-
-void passed_on_close(struct prefetch *prefetch)
-{
-	if (prefetch->passed_on.cached.fd >= 0)
-		io_close(&prefetch->passed_on.cached);
-}
-
-void passed_on_rest(struct prefetch *prefetch)
-{
-	struct passed_on *passed_on = &prefetch->passed_on;
-
-	io_rest(passed_on->direct);
-	if (passed_on->cached.fd >= 0)
-		io_rest(&passed_on->cached);
 }
 
 void passed_on_forked(struct prefetch *prefetch)
 {
-	struct passed_on *passed_on = &prefetch->passed_on;
-
-	passed_on->wanted = passed_on->on = false;
-	prefetch->engine.io = passed_on->direct;
+	prefetch->passed_on.wanted = prefetch->passed_on.on = false;
 }

@@ -134,10 +134,8 @@ struct passed_on {
 	bool dense;        /* what was announced lies side by side: large requests are better */
 	unsigned ranges,
 		longer;  /* that were asked for since that was judged, and long ones of them */
-	bool wanted, on; /* on: the engine reads so */
+	bool wanted, on; /* on: the store plans so */
 	uint64_t most;   /* bytes that the kernel reads by one request, and one; 0: not asked yet */
-	struct io *direct; /* the engine's own */
-	struct io cached;  /* ... through the page cache; fd -1: not open yet */
 };
 
 struct prefetch {
@@ -175,24 +173,19 @@ bool prefetch_want(struct prefetch *prefetch, struct wanted_range range);
 void prefetch_announce(struct prefetch *prefetch);
 
 /* passed_on.c */
-void passed_on_open(struct prefetch *prefetch, struct io *io);
-void passed_on_close(struct prefetch *prefetch);
 /* In a forked child, at once. */
 void passed_on_forked(struct prefetch *prefetch);
 /* A transaction that may have handed out values goes on, or ends. Any thread, no lock. */
 void passed_on_read(struct prefetch *prefetch, const struct snapshot *snapshot);
 /* The following under the prefetch lock. */
 
-/* Ends the threads that read. In the prefetch thread. */
-void passed_on_rest(struct prefetch *prefetch);
 /* An announcement is made in a transaction, of records of a database. */
 void passed_on_note(struct prefetch *prefetch, const struct snapshot *snapshot,
 		    const struct tree *tree);
 /* What announced records have come to, neighbours as one. */
 void passed_on_judge(struct prefetch *prefetch, const struct wanted_range *ranges, size_t n);
-/* Makes the engine read as is wanted now. false: reads of the other kind are still in flight, and
- * none may be started. In the prefetch thread. */
-bool passed_on_turn(struct prefetch *prefetch);
+/* Makes the store plan as is wanted now. In the prefetch thread. */
+void passed_on_turn(struct prefetch *prefetch);
 
 /* faults.c */
 /* Bytes of the file that a step of a cursor leads over; *all: those of all of its tree. */

@@ -106,7 +106,8 @@ static bool start_all(struct prefetch *prefetch)
 	/* Before ahead_start() plans chunks: otherwise they are read into scratch memory and copied. */
 	if (engine->in_flight)
 		memory_prepare(prefetch);
-	there = passed_on_turn(prefetch) && ahead_start(engine, prefetch_depth(prefetch));
+	passed_on_turn(prefetch);
+	there = ahead_start(engine, prefetch_depth(prefetch));
 	prefetch_announce(prefetch);
 	return there;
 }
@@ -151,7 +152,7 @@ static uint64_t prefetch_rest(struct prefetch *prefetch)
 	if (!prefetch->rest_at) {
 		prefetch->rest_at = now + REST_AFTER;
 	} else if (now >= prefetch->rest_at) {
-		passed_on_rest(prefetch);
+		io_rest(prefetch->engine.io);
 		ahead_rest(&prefetch->engine);
 		prefetch->rest_at = CLOCK_NEVER;
 	}
@@ -168,6 +169,8 @@ static uint64_t prefetch_thread_step(void *owner)
 		;
 	else if (engine->trees.count)
 		ahead_bring_trees(engine, &prefetch->crew.stopping);
+	else if (ahead_passed_enough(engine))
+		ahead_pass_wait(engine);
 	else if (engine->there.count)
 		there_map(prefetch);
 	else if (engine->in_flight)
@@ -229,7 +232,6 @@ int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 	pthread_mutex_init(&prefetch->lock, NULL);
 	crew_init(&prefetch->crew, &prefetch_thread_work, prefetch, &prefetch->lock);
 	ahead_open(&prefetch->engine, store, io, &prefetch->lock);
-	passed_on_open(prefetch, io);
 	*ret = prefetch;
 	return 0;
 }
@@ -249,7 +251,6 @@ void prefetch_close(struct prefetch *prefetch)
 		return;
 	crew_stop(&prefetch->crew);
 	ahead_close(&prefetch->engine);
-	passed_on_close(prefetch);
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
 		if (prefetch->streams[i]) {
 			stream_disown(prefetch->streams[i]);

@@ -99,7 +99,8 @@ struct store_look {
 /* What the page cache is taken to hold without being asked (store_cache.c, store_sure.c). */
 struct store_granted {
 	_Atomic uint64_t *sure;        /* a bit per block that has been in memory, or is taken to be
-					  there: the program may touch it */
+					  there: the program may touch it. Of an arena's, in a
+					  CHUNK_RUNS chunk: seen in the page cache */
 	_Atomic unsigned streak, skip; /* values found there in a row, and how many more to take for
 					  granted */
 	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out */
@@ -177,11 +178,12 @@ struct store {
 	struct arena_options options;
 	pthread_mutex_t lock;  /* of all below, and of every change to the map */
 	bool passes_on;        /* store_pass_on() */
-	unsigned lost;         /* loads in a row that were passed on, and the page cache has not */
+	unsigned lost;         /* loads that were passed on, and the page cache has kept none */
 	unsigned transactions; /* alive */
 	struct store_shown shown;
 	struct store_patience patience;
 	struct store_landing landing;
+	bool kept;             /* the page cache has kept some; the prefetch thread's alone */
 	_Atomic(void *) spare; /* a buffer of a chunk for a thread that reads for itself, or NULL */
 	uint64_t link_at;      /* ns: when to look for a server again; UINT64_MAX: never */
 	struct node_link link; /* to the server of the arena, if there is one */
@@ -203,16 +205,12 @@ struct store_load {
 	bool guessed;   /* it counts as one of the chunk's pieces that were read (widen_guess()) */
 };
 
-enum store_asked {
-	ASKED_BEFORE = 1,     /* it was PLAN_BUSY: the page cache need not be asked once more */
-	ASKED_FOR_OTHERS = 2, /* store_pass_on() holds for it */
-};
-
 enum store_plan {
-	PLAN_READY, /* it is there and mapped */
-	PLAN_LOAD,  /* read load->length bytes at load->offset into any buffer, then finish */
-	PLAN_BUSY,  /* another reader is reading this chunk */
-	PLAN_REST,  /* leave it to the file's own map */
+	PLAN_READY,  /* it is there and mapped */
+	PLAN_LOAD,   /* read load->length bytes at load->offset into any buffer, then finish */
+	PLAN_BUSY,   /* another reader is reading this chunk */
+	PLAN_REST,   /* leave it to the file's own map */
+	PLAN_COMING, /* the kernel reads it into the page cache; store_plan() never says so */
 };
 
 /* Sets up a window's store; of an arena nothing is made before the first byte is wanted.
@@ -437,13 +435,22 @@ bool store_reads(const struct store *store);
 int store_read(struct store *store, void *buffer, uint64_t offset, size_t length, bool *served);
 
 /* For a caller that must not wait: what is to be done about the first part of the range, at most
- * up to the end of its chunk. *length is set to how much of it the answer speaks for. `asked` has
- * bits of enum store_asked. */
-enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, unsigned asked,
+ * up to the end of its chunk. *length is set to how much of it the answer speaks for. `again`: it was
+ * PLAN_BUSY, and the page cache need not be asked once more. */
+enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
 			   struct store_load *load);
-/* What store_plan() plans with ASKED_FOR_OTHERS from now on is for the page cache, where other
- * processes of the node find it: a PLAN_LOAD is then to be read through it. */
+/* What store_plan() plans from now on is for the page cache, where other processes of the node find
+ * it: store_begin_passed() begins the read of a PLAN_LOAD, or of several that are neighbours, and
+ * store_finish() may follow at once. */
 void store_pass_on(struct store *store, bool on);
+/* Has the kernel begin to read, and does not wait. Returns 0, or an errno; EALREADY: it need not, or
+ * has begun; ENODATA: the file system keeps no pages. For one thread at a time, under no lock. */
+int store_begin_passed(struct store *store, uint64_t offset, uint64_t length);
+/* Waits until the page at an offset has come, or its read has failed. */
+void store_wait_passed(const struct store *store, uint64_t offset);
+/* Waits for bytes that the kernel reads into the page cache, and leaves them there. Returns 0, or
+ * EIO: the read has failed. Any thread, no lock. */
+int store_await(struct store *store, uint64_t offset, uint64_t length);
 /* Whether this helps other processes: they look at the page cache and are told what it holds, the
  * file system keeps there what is read, and no server brings the node's chunks. */
 bool store_may_pass_on(struct store *store);

@@ -2,7 +2,9 @@
 /* Brings bytes to a reader that waits for them, and bounds how long it waits for other readers. */
 #include "window/store_private.h"
 
+#include "io/io_page_cache.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/settings.h"
 #include "util/stats.h"
 
@@ -82,7 +84,8 @@ static void wish_on(struct store *store, uint64_t offset, uint64_t end, const st
 
 /* Plans as much of [*offset, end) as can be read at once; moves *offset past it. *n is how many
  * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at another reader's
- * chunk, PLAN_REST when it stopped at one that cannot be shown in any way. */
+ * chunk, PLAN_COMING when it stopped at bytes that the kernel is reading, PLAN_REST when it stopped at
+ * one that cannot be shown in any way. */
 static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t end,
 				 const struct plan_how *how, struct store_load *loads, unsigned *n)
 {
@@ -98,6 +101,8 @@ static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t
 			wish_on(store, *offset + length, end, how);
 			break;
 		}
+		if (plan == PLAN_COMING)
+			break;
 		if (plan == PLAN_REST) {
 			if (!chunk_leave(store, *offset / ARENA_CHUNK))
 				break;
@@ -122,6 +127,38 @@ static int chunks_leave(struct store *store, uint64_t offset, uint64_t end, bool
 			left &= chunk_leave(store, chunk);
 	pthread_mutex_unlock(&store->lock);
 	return left ? 0 : ENOMEM;
+}
+
+/* The last page comes with the others, or behind them. A read of that page alone waits for it, tells a
+ * failure and the end of a file that has got shorter, and copies less than reads of all pages. The
+ * file's own map is looked at afterwards, so that is what the chunks must show. */
+int store_await(struct store *store, uint64_t offset, uint64_t length)
+{
+	uint64_t end = offset + length, first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
+	int rc = chunks_leave(store, first, end, true);
+	bool there;
+
+	if (rc)
+		return rc;
+	if (descriptor_is(store->file.fd, store->file.device, store->file.inode) &&
+	    io_pass(store->file.fd, end - 1, 1))
+		return EIO;
+	if (!is_cached(store, first, end))
+		rc = fault_in(store, first, end, false, &there);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&store->lock);
+	for (uint64_t next; first < end; first = next) {
+		uint64_t chunk = first / ARENA_CHUNK;
+
+		next = chunk_end(store, chunk) < end ? chunk_end(store, chunk) : end;
+		if (get_state(store, chunk) == CHUNK_RUNS)
+			mark_sure(store, first, next);
+		else if (!is_shown(store, chunk))
+			mark_run(store, block_of(first), block_end(next));
+	}
+	pthread_mutex_unlock(&store->lock);
+	return 0;
 }
 
 /* The file's own map serves from here on. */
@@ -270,7 +307,7 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 		unsigned n;
 		enum store_plan plan = plan_many(store, &offset, end, &how, loads, &n);
 
-		*waited |= plan == PLAN_BUSY;
+		*waited |= plan == PLAN_BUSY || plan == PLAN_COMING;
 		if (offset > start) /* it comes, by whichever process */
 			patience = (struct patience){0};
 		if (n) {
@@ -286,6 +323,11 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 				offset = start;
 				rc = 0;
 			}
+		} else if (plan == PLAN_COMING) {
+			start = chunk_end(store, offset / ARENA_CHUNK);
+			start = start < end ? start : end;
+			rc = store_await(store, offset, start - offset);
+			offset = start;
 		} else if (plan == PLAN_REST) {
 			rc = ENOMEM;
 		} else if (plan == PLAN_BUSY && !wait_on(store, offset, &patience)) {

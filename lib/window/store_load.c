@@ -2,10 +2,13 @@
 /* Plans what is read into the arena or the page cache, and shows it when it has come. */
 #include "window/store_private.h"
 
+#include "io/io_page_cache.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/stats.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 
 enum {
@@ -260,8 +263,10 @@ enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *leng
 	*length = end - offset;
 	if (store_has(store, chunk, offset, *length))
 		return PLAN_READY;
-	if (!how->again && leave_to_cache(store, chunk, offset, end))
+	if (!how->again && !how->passed_on && leave_to_cache(store, chunk, offset, end))
 		return PLAN_READY;
+	if (how->urgent && is_coming(store, offset, *length, how))
+		return PLAN_COMING;
 	plan = store->ops->plan(store, offset, length, how, load);
 	store->landing.loads += plan == PLAN_LOAD;
 	return plan;
@@ -273,14 +278,14 @@ uint64_t widen_ahead(const struct store *store)
 									: store->piece;
 }
 
-enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, unsigned asked,
+enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
 			   struct store_load *load)
 {
-	struct plan_how how = {.widen = widen_ahead(store), .again = asked & ASKED_BEFORE};
+	struct plan_how how = {.widen = widen_ahead(store), .again = again};
 	enum store_plan plan;
 
 	pthread_mutex_lock(&store->lock);
-	how.passed_on = store->passes_on && asked & ASKED_FOR_OTHERS;
+	how.passed_on = store->passes_on;
 	plan = plan_locked(store, offset, length, &how, load);
 	pthread_mutex_unlock(&store->lock);
 	return plan;
@@ -356,30 +361,48 @@ void store_pass_on(struct store *store, bool on)
 
 bool store_may_pass_on(struct store *store)
 {
+	uint64_t pages;
 	bool may;
 
 	pthread_mutex_lock(&store->lock);
 	may = store_reads(store) && store->believe_cache && store->lost < LOST_MAX &&
-	      is_told(store) && !(store->arena && is_linked(store));
+	      is_told(store) && !io_pages_cached(store->file.fd, 0, ARENA_BLOCK, &pages) &&
+	      !(store->arena && is_linked(store));
 	pthread_mutex_unlock(&store->lock);
 	return may;
 }
 
-/* The page cache has it, and with that this process is served, too. A file system may keep what is
- * read in a cache of its own, as GPFS does: then others would read all of it again. */
+int store_begin_passed(struct store *store, uint64_t offset, uint64_t length)
+{
+	uint64_t end = offset + length, pages;
+	int fd = store->file.fd;
+
+	if (!descriptor_is(fd, store->file.device, store->file.inode))
+		return EBADF;
+	if (!io_pages_cached(fd, offset, length, &pages) && pages >= block_end(length))
+		return EALREADY;
+	for (uint64_t at = offset; at < end; at += IO_READAHEAD_STEP)
+		if (readahead(fd, (off_t)at,
+			      end - at < IO_READAHEAD_STEP ? end - at : IO_READAHEAD_STEP))
+			return errno;
+	/* A file system may keep what is read in a cache of its own, as GPFS does: then others would
+	 * read all of it again. */
+	if (!store->kept && !io_pages_cached(fd, offset, length, &pages))
+		store->kept = pages > 0;
+	return store->kept ? 0 : ENODATA;
+}
+
+void store_wait_passed(const struct store *store, uint64_t offset)
+{
+	if (descriptor_is(store->file.fd, store->file.device, store->file.inode))
+		(void)io_pass(store->file.fd, offset, 1);
+}
+
 static void land_passed_on(struct store *store, const struct store_load *load, int error)
 {
 	arena_beat(load->arena); /* processes that wait for the chunk see progress */
 	arena_release(load->arena, load->chunk);
-	if (load->arena != store->arena || is_shown(store, load->chunk))
-		return;
-	if (error || !is_cached_at(store, load->offset)) {
-		store->lost += store->lost < LOST_MAX;
-		return;
-	}
-	store->lost = 0;
-	store->shown.taints[load->chunk] = store->shown.epoch;
-	mark_run(store, block_of(load->offset), block_of(load->offset + load->length));
+	store->lost += error == ENODATA && store->lost < LOST_MAX;
 }
 
 void arena_land(struct store *store, const struct store_load *load, int error)

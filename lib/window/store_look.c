@@ -102,7 +102,9 @@ bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint6
 	for (; first < end; first++)
 		if (!(atomic_load_explicit(&store->shown.runs[first / 64], memory_order_acquire) >>
 			      (first % 64) &
-		      1))
+		      1) &&
+		    (state != CHUNK_RUNS ||
+		     !store_is_sure(store->granted.sure, first * ARENA_BLOCK)))
 			return false;
 	return true;
 }
@@ -356,6 +358,16 @@ bool read_beneath(struct store *store, void *buffer, uint64_t offset, size_t len
 	}
 	stats_add(STATS_HITS_CACHE, 1);
 	return true;
+}
+
+/* Few blocks of a chunk that shows the arena are sooner copied there (load_now()) than shown. */
+bool is_coming(struct store *store, uint64_t offset, uint64_t length, const struct plan_how *how)
+{
+	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
+
+	if (is_shown(store, offset / ARENA_CHUNK) && (!how->large || how->widen == ARENA_CHUNK))
+		return false;
+	return is_cached_beneath(store, first, offset + length - first);
 }
 
 bool leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64_t end)

@@ -180,9 +180,12 @@ static bool has_runs(const struct store *store, uint64_t chunk)
 
 void runs_clear(struct store *store, uint64_t chunk)
 {
-	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
-		atomic_store_explicit(&store->shown.runs[chunk * (ARENA_BLOCKS / 64) + i], 0,
-				      memory_order_relaxed);
+	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++) {
+		uint64_t at = chunk * (ARENA_BLOCKS / 64) + i;
+
+		atomic_store_explicit(&store->shown.runs[at], 0, memory_order_relaxed);
+		atomic_store_explicit(&store->granted.sure[at], 0, memory_order_relaxed);
+	}
 }
 
 /* Takes a chunk out of the arena's hands: what was handed out goes on being right. false: the

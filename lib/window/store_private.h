@@ -61,8 +61,9 @@ static inline uint64_t chunk_end(const struct store *store, uint64_t chunk)
 	return end < store->file.size ? end : store->file.size;
 }
 
-/* Of a chunk that shows the arena: whether the page cache has whole blocks of the file, and reading
- * them out of it. false: it has not all of them. *done: bytes that came, less than length only at
+/* Whether the page cache has whole blocks of the file, or the kernel is reading them, whatever the
+ * window shows; and reading them out of it. false: it has not all of them. *done: bytes that came,
+ * less than length only at
  * the end of the file. Under no lock. */
 bool is_cached_beneath(struct store *store, uint64_t offset, uint64_t length);
 bool read_beneath(struct store *store, void *buffer, uint64_t offset, size_t length, size_t *done);
@@ -265,5 +266,8 @@ bool is_cached_at(struct store *store, uint64_t offset);
 int probe_of(struct store *store);
 /* What the page cache holds needs no second copy. Under the store lock. */
 bool leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64_t end);
+/* Whether the kernel reads what is missing of a range there: another process has asked for it ahead
+ * of need. Under the store lock. */
+bool is_coming(struct store *store, uint64_t offset, uint64_t length, const struct plan_how *how);
 
 #endif

@@ -23,6 +23,7 @@ static long faults_read;           /* page faults of this process that had to re
 
 int __wrap_getrusage(int of, struct rusage *usage);
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
+int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages);
 ssize_t __real_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there);
@@ -45,6 +46,14 @@ int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 		pages[(hole - at) / 4096] = 0;
 	looked_at += (unsigned)((length + 4095) / 4096);
 	return 0;
+}
+
+int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages)
+{
+	*pages = (length + 4095) / 4096;
+	if (known && hole >= offset && hole < offset + length)
+		--*pages;
+	return fd < 0;
 }
 
 ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags)
@@ -391,35 +400,6 @@ static void arena_when_the_page_cache_has_all_then_none_is_made(void **state)
 	assert_right(&f->first, 4 * ARENA_CHUNK, 2 * ARENA_CHUNK);
 }
 
-/* What one process brings for others is nothing of the arena; meanwhile they wait by its claims. */
-static void value_when_it_is_passed_on_then_others_find_it_in_the_page_cache(void **state)
-{
-	struct fixture *f = *state;
-	struct store *others = &f->second.store;
-	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = 4 * ARENA_BLOCK, run;
-	struct store_load load, none;
-
-	others->believe_cache = true;
-	others->look.told = TOLD_TRULY;
-	hole = value;
-	assert_true(store_may_pass_on(&f->first.store));
-	store_pass_on(&f->first.store, true);
-	assert_int_equal(store_plan(&f->first.store, value, &length, ASKED_FOR_OTHERS, &load),
-			 PLAN_LOAD);
-	assert_true(load.passed_on);
-	assert_null(store_place(&load));
-	known = &f->second;
-	assert_int_equal(store_plan(others, value, &length, 0, &none), PLAN_BUSY);
-	assert_int_equal(store_finish(&f->first.store, &load, NULL, 0, load.length), 0);
-	hole = 0;
-	assert_int_equal(store_plan(others, value, &length, 0, &none), PLAN_READY);
-	assert_int_equal(
-		arena_missing(others->arena, value / ARENA_BLOCK, value / ARENA_BLOCK + 4, &run),
-		4);
-	assert_true(store_covers(&f->first.store, value, length));
-	assert_right(&f->second, value, length);
-}
-
 /* Pointers to what was found in the page cache are handed out unasked in later transactions, too.
  */
 static void
@@ -441,79 +421,6 @@ block_that_the_page_cache_had_when_its_chunk_is_shown_then_pointers_stay_right(v
 	store_leave(store);
 }
 
-/* The same of what was read for others. */
-static void value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = &f->first.store;
-	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, other = value + 64 * ARENA_BLOCK,
-		 length = ARENA_BLOCK;
-	struct store_load load;
-
-	hole = value;
-	store_enter(store);
-	store_pass_on(store, true);
-	assert_int_equal(store_plan(store, value, &length, ASKED_FOR_OTHERS, &load), PLAN_LOAD);
-	hole = other;
-	assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
-	store_leave(store);
-	store_enter(store);
-	assert_true(store_covers(store, value, ARENA_BLOCK));
-	assert_int_equal(store_bring(store, other, ARENA_BLOCK), 0);
-	assert_right(&f->first, value, ARENA_BLOCK);
-	store_leave(store);
-}
-
-/* A thread of the announcing process would wait for it to be shown, which it never is. */
-static void value_when_it_is_passed_on_then_threads_look_for_it_again(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = &f->first.store;
-	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = ARENA_BLOCK;
-	struct store_waiter waiter = {.offset = value, .end = value + length};
-	struct store_load load;
-
-	hole = 2 * ARENA_CHUNK;
-	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0); /* the chunk is shown */
-	store_pass_on(store, true);
-	assert_int_equal(store_plan(store, value, &length, ASKED_FOR_OTHERS, &load), PLAN_LOAD);
-	store->landing.waiters = &waiter;
-	assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
-	store->landing.waiters = NULL;
-	assert_false(store_covers(store, value, length));
-	assert_true(waiter.passed_on);
-}
-
-/* A file system may keep it elsewhere: others would read all of it again. */
-static void values_when_the_page_cache_keeps_none_then_no_more_are_passed_on(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = &f->first.store;
-
-	assert_true(store_may_pass_on(store));
-	store_pass_on(store, true);
-	for (unsigned i = 0; i < 8; i++) {
-		uint64_t length = ARENA_BLOCK;
-		struct store_load load;
-
-		assert_true(store_may_pass_on(store));
-		hole = 3 * ARENA_CHUNK + i * ARENA_BLOCK;
-		assert_int_equal(store_plan(store, hole, &length, ASKED_FOR_OTHERS, &load),
-				 PLAN_LOAD);
-		assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
-		assert_false(store_covers(store, hole, ARENA_BLOCK));
-	}
-	assert_false(store_may_pass_on(store));
-}
-
-static void values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on(void **state)
-{
-	struct fixture *f = *state;
-
-	f->first.store.look.told = TOLD_NOTHING;
-	assert_false(store_may_pass_on(&f->first.store));
-}
-
 /* What other parts of a chunk are shown of shared memory does not hide what the page cache has. */
 static void hole_when_the_page_cache_has_it_then_storage_is_not_asked(void **state)
 {
@@ -531,20 +438,6 @@ static void hole_when_the_page_cache_has_it_then_storage_is_not_asked(void **sta
 	assert_int_equal(arena_pieces(store->arena, 2), 0);
 	assert_right(&f->first, first, ARENA_BLOCK);
 	assert_right(&f->first, first + 16 * ARENA_BLOCK, 4 * ARENA_BLOCK);
-}
-
-/* This process goes by it, as down a tree. */
-static void page_when_it_is_for_this_process_then_it_is_not_passed_on(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t length = ARENA_BLOCK;
-	struct store_load load;
-
-	hole = 3 * ARENA_CHUNK;
-	store_pass_on(&f->first.store, true);
-	assert_int_equal(store_plan(&f->first.store, hole, &length, 0, &load), PLAN_LOAD);
-	assert_false(load.passed_on);
-	assert_int_equal(store_finish(&f->first.store, &load, NULL, EIO, 0), EIO);
 }
 
 #define TOLD_CASE(name) cmocka_unit_test_setup_teardown(name, setup_told, teardown_told)
@@ -571,17 +464,9 @@ int main(void)
 		TOLD_CASE(chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_page),
 		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
 		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
-		TOLD_CASE(value_when_it_is_passed_on_then_others_find_it_in_the_page_cache),
 		TOLD_CASE(
 			block_that_the_page_cache_had_when_its_chunk_is_shown_then_pointers_stay_right),
-		TOLD_CASE(
-			value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right),
-		TOLD_CASE(value_when_it_is_passed_on_then_threads_look_for_it_again),
-		TOLD_CASE(values_when_the_page_cache_keeps_none_then_no_more_are_passed_on),
-		TOLD_CASE(
-			values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on),
 		TOLD_CASE(hole_when_the_page_cache_has_it_then_storage_is_not_asked),
-		TOLD_CASE(page_when_it_is_for_this_process_then_it_is_not_passed_on),
 		TOLD_CASE(arena_when_the_page_cache_has_all_then_none_is_made),
 	};
 

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Tests what one process has the kernel read into the page cache for others, and how a reader waits
+ * for that. */
+#include "store_fixture.h"
+#include "window/store_private.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include <cmocka.h>
+
+static const struct reader *known; /* of whose file the kernel tells */
+static uint64_t hole;              /* where a block of it is missing; 0: nowhere */
+static bool coming, broken;        /* the hole is being read, and that fails */
+
+int __wrap_mincore(void *address, size_t length, unsigned char *pages);
+int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages);
+int __wrap_io_pass(int fd, uint64_t offset, size_t length);
+int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there);
+
+int __wrap_mincore(void *address, size_t length, unsigned char *pages)
+{
+	uint64_t at = (uint64_t)((uint8_t *)address - known->base);
+
+	memset(pages, 1, (length + 4095) / 4096);
+	if (hole >= at && hole < at + length)
+		pages[(hole - at) / 4096] = 0;
+	return 0;
+}
+
+/* The same, but also what is being read. */
+int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages)
+{
+	*pages = (length + 4095) / 4096;
+	if (!coming && hole >= offset && hole < offset + length)
+		--*pages;
+	return fd < 0;
+}
+
+int __wrap_io_pass(int fd, uint64_t offset, size_t length)
+{
+	(void)fd, (void)offset, (void)length;
+	if (broken)
+		return EIO;
+	if (coming)
+		hole = 0;
+	return 0;
+}
+
+/* What has come is in memory, so nothing is left to faults. */
+int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
+{
+	(void)store, (void)offset, (void)end, (void)lone, (void)there;
+	fail();
+	return EIO;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f;
+
+	if (store_setup(state))
+		return -1;
+	f = *state;
+	f->first.store.believe_cache = true;
+	f->first.store.look.told = TOLD_TRULY;
+	known = &f->first;
+	hole = 0;
+	coming = broken = false;
+	return 0;
+}
+
+/* What one process brings for others is nothing of the arena; meanwhile they wait by its claims. */
+static void value_when_it_is_passed_on_then_others_find_it_in_the_page_cache(void **state)
+{
+	struct fixture *f = *state;
+	struct store *others = &f->second.store;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = 4 * ARENA_BLOCK, run;
+	struct store_load load, none;
+
+	others->believe_cache = true;
+	others->look.told = TOLD_TRULY;
+	hole = value;
+	assert_true(store_may_pass_on(&f->first.store));
+	store_pass_on(&f->first.store, true);
+	assert_int_equal(store_plan(&f->first.store, value, &length, false, &load), PLAN_LOAD);
+	assert_true(load.passed_on);
+	assert_null(store_place(&load));
+	known = &f->second;
+	assert_int_equal(store_plan(others, value, &length, false, &none), PLAN_BUSY);
+	assert_int_equal(store_begin_passed(&f->first.store, load.offset, load.length), 0);
+	assert_int_equal(store_finish(&f->first.store, &load, NULL, 0, load.length), 0);
+	hole = 0;
+	assert_int_equal(store_plan(others, value, &length, false, &none), PLAN_READY);
+	assert_int_equal(
+		arena_missing(others->arena, value / ARENA_BLOCK, value / ARENA_BLOCK + 4, &run),
+		4);
+	/* Whether it has come this process has not asked. */
+	assert_false(store_covers(&f->first.store, value, length));
+	assert_int_equal(store_await(&f->first.store, value, length), 0);
+	assert_true(store_covers(&f->first.store, value, length));
+	assert_right(&f->second, value, length);
+}
+
+/* Another process has the kernel read it: no second request, and no copy. */
+static void value_when_the_kernel_is_reading_it_then_the_reader_waits_for_that(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = 16 * ARENA_BLOCK, run;
+
+	hole = value;
+	coming = true;
+	assert_int_equal(store_bring(store, value, length), 0);
+	assert_int_equal(hole, 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, 0);
+	assert_true(store_covers(store, value, length));
+	assert_right(&f->first, value, length);
+	assert_int_equal(
+		arena_missing(store->arena, value / ARENA_BLOCK, value / ARENA_BLOCK + 16, &run),
+		16);
+}
+
+/* The same where its chunk shows shared memory: the file is put back under the chunk, once. */
+static void value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_same(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t chunk = 2 * ARENA_CHUNK, value = chunk + ARENA_CHUNK / 2,
+		 length = 16 * ARENA_BLOCK;
+
+	hole = chunk;
+	assert_int_equal(store_bring(store, chunk, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);
+	assert_int_equal(store_bring(store, value, length), 0);
+	assert_true(store_covers(store, value, length));
+	assert_false(is_shown(store, 2));
+	/* Bytes of the arena lie over a part of it from now on. */
+	assert_int_equal(store_bring(store, chunk, ARENA_BLOCK), 0);
+	assert_int_equal(get_state(store, 2), CHUNK_RUNS);
+	assert_int_equal(store_bring(store, value + length, length), 0);
+	assert_int_equal(get_state(store, 2), CHUNK_RUNS);
+	assert_true(store_covers(store, value + length, length));
+	assert_true(store_covers(store, chunk, ARENA_BLOCK));
+	assert_false(store_covers(store, chunk + ARENA_BLOCK, ARENA_BLOCK));
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);
+	assert_right(&f->first, chunk, ARENA_BLOCK);
+	assert_right(&f->first, value, 2 * length);
+}
+
+/* A read that another process began, and that has failed, is this one's errno. */
+static void value_when_the_kernels_read_fails_then_that_is_told(void **state)
+{
+	struct fixture *f = *state;
+
+	hole = 2 * ARENA_CHUNK;
+	coming = broken = true;
+	assert_int_equal(store_bring(&f->first.store, hole, ARENA_BLOCK), EIO);
+	broken = false;
+	assert_int_equal(store_bring(&f->first.store, hole, ARENA_BLOCK), 0);
+	assert_right(&f->first, 2 * ARENA_CHUNK, ARENA_BLOCK);
+}
+
+/* Pointers to what was read for others are handed out unasked in later transactions, too. */
+static void value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, other = value + 64 * ARENA_BLOCK,
+		 length = ARENA_BLOCK;
+	struct store_load load;
+
+	hole = value;
+	store_enter(store);
+	store_pass_on(store, true);
+	assert_int_equal(store_plan(store, value, &length, false, &load), PLAN_LOAD);
+	hole = other;
+	assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
+	store_pass_on(store, false);
+	assert_int_equal(store_await(store, value, ARENA_BLOCK), 0);
+	store_leave(store);
+	store_enter(store);
+	assert_true(store_covers(store, value, ARENA_BLOCK));
+	assert_int_equal(store_bring(store, other, ARENA_BLOCK), 0);
+	assert_right(&f->first, value, ARENA_BLOCK);
+	store_leave(store);
+}
+
+/* A thread of the announcing process would wait for it to be shown, which it never is. */
+static void value_when_it_is_passed_on_then_threads_look_for_it_again(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = ARENA_BLOCK;
+	struct store_waiter waiter = {.offset = value, .end = value + length};
+	struct store_load load;
+
+	hole = 2 * ARENA_CHUNK;
+	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0); /* the chunk is shown */
+	store_pass_on(store, true);
+	assert_int_equal(store_plan(store, value, &length, false, &load), PLAN_LOAD);
+	store->landing.waiters = &waiter;
+	assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
+	store->landing.waiters = NULL;
+	assert_false(store_covers(store, value, length));
+	assert_true(waiter.passed_on);
+}
+
+/* A file system may keep it elsewhere: others would read all of it again. */
+static void values_when_the_page_cache_keeps_none_then_no_more_are_passed_on(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+
+	assert_true(store_may_pass_on(store));
+	store_pass_on(store, true);
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t length = ARENA_BLOCK;
+		struct store_load load;
+
+		assert_true(store_may_pass_on(store));
+		hole = 3 * ARENA_CHUNK + i * ARENA_BLOCK;
+		assert_int_equal(store_plan(store, hole, &length, false, &load), PLAN_LOAD);
+		assert_int_equal(store_finish(store, &load, NULL, ENODATA, load.length), ENODATA);
+		assert_false(store_covers(store, hole, ARENA_BLOCK));
+	}
+	assert_false(store_may_pass_on(store));
+}
+
+static void values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on(void **state)
+{
+	struct fixture *f = *state;
+
+	f->first.store.look.told = TOLD_NOTHING;
+	assert_false(store_may_pass_on(&f->first.store));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, store_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(value_when_it_is_passed_on_then_others_find_it_in_the_page_cache),
+		CASE(value_when_the_kernel_is_reading_it_then_the_reader_waits_for_that),
+		CASE(value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_same),
+		CASE(value_when_the_kernels_read_fails_then_that_is_told),
+		CASE(value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right),
+		CASE(value_when_it_is_passed_on_then_threads_look_for_it_again),
+		CASE(values_when_the_page_cache_keeps_none_then_no_more_are_passed_on),
+		CASE(values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
