@@ -282,6 +282,9 @@ int for_later_create(MDB_env *env, const struct origin *origin);
  * env->origin. Returns 0, EACCES or MDB_INCOMPATIBLE (there is no original for what it takes; a line
  * has said so). */
 int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own);
+/* Judges a data file of LMDB 1.0 as that one does when it opens it. Returns 0, MDB_PAGE_NOTFOUND (the file
+ * ends in front of a root), MDB_CORRUPTED (it has fewer pages than its trees) or an errno. */
+int for_later_judge(int fd, const struct meta *newest);
 /* Why opening has failed in a way of LMDB 1.0: malloc'ed, or NULL. */
 char *for_later_explain(const MDB_env *env, const char *path, unsigned flags, int rc);
 void for_later_close(MDB_env *env);

@@ -175,9 +175,9 @@ static void explain(struct explained *explained, const char *path, const char *d
 		explain_as(explained, data,
 			   "this is a pipe or a device, and no data file: name a "
 			   "file, or its directory");
-	else if (fd >= 0 &&
-		 (rc == MDB_INVALID || rc == MDB_CORRUPTED || rc == MDB_VERSION_MISMATCH ||
-		  rc == MDB_INCOMPATIBLE || rc == MDB_BAD_CHECKSUM || rc == EBADF))
+	else if (fd >= 0 && (rc == MDB_INVALID || rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ||
+			     rc == MDB_VERSION_MISMATCH || rc == MDB_INCOMPATIBLE ||
+			     rc == MDB_BAD_CHECKSUM || rc == EBADF))
 		explain_content(explained, data, fd, flags, rc);
 	else if (refused && fd < 0)
 		explain_errno(explained, data, error);

@@ -11,14 +11,17 @@
 
 #include "cursor/cursor.h"
 #include "format/identify.h"
+#include "util/checked.h"
 #include "util/log.h"
 #include "util/settings.h"
 #include "util/thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A database's name with the NUL behind it, as LMDB 1.0 keeps it. */
@@ -62,17 +65,26 @@ static int refuse(const char *path, const char *what, int rc)
 	return rc;
 }
 
+/* LMDB 1.0 also takes a device, which is the data file then. */
+static bool is_device(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && (S_ISBLK(st.st_mode) || S_ISCHR(st.st_mode));
+}
+
 int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own)
 {
 	struct for_later *later = &env->for_later;
 	const char *what = "reading with LMDBIO_DISABLE";
+	bool device = is_device(path);
 
 	later->refused = false;
 	if (is_forwarded(env)) { /* it has been opened before, in vain */
 		*own = false;
 		return 0;
 	}
-	if (*own && !later->encrypts && !(*flags & MDB_PREVSNAPSHOT)) {
+	if (*own && !later->encrypts && !(*flags & MDB_PREVSNAPSHOT) && !device) {
 		later->flags = *flags & MDB_REMAP_CHUNKS;
 		*flags &= ~MDB_REMAP_CHUNKS; /* our map is of one piece */
 		return 0;
@@ -82,6 +94,8 @@ int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own)
 		what = "writing";
 	else if (*flags & MDB_PREVSNAPSHOT)
 		what = "reading the snapshot before the newest one";
+	else if (device)
+		what = "reading a device";
 	later->refused = !later->orig;
 	if (later->refused)
 		return refuse(path, what, EACCES);
@@ -90,6 +104,30 @@ int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own)
 	env->origin = later->origin;
 	later->orig = NULL;
 	return 0;
+}
+
+int for_later_judge(int fd, const struct meta *newest)
+{
+	const struct tree_record *trees[] = {&newest->free_tree, &newest->main_tree};
+	uint64_t pages = FORMAT_METAS, most;
+	struct stat st;
+	bool sums = true;
+
+	if (fstat(fd, &st))
+		return errno;
+	most = (uint64_t)st.st_size / newest->page_size;
+	for (unsigned i = 0; i < sizeof(trees) / sizeof(trees[0]); i++) {
+		const struct tree_record *tree = trees[i];
+
+		if (tree->root == PAGE_NONE)
+			continue;
+		if (tree->root > most)
+			return MDB_PAGE_NOTFOUND;
+		sums = sums && checked_add(pages, tree->branch_pages, &pages) &&
+		       checked_add(pages, tree->leaf_pages, &pages) &&
+		       checked_add(pages, tree->overflow_pages, &pages);
+	}
+	return sums && pages <= most ? 0 : MDB_CORRUPTED;
 }
 
 /* What the file is that a program's LMDB 1.0 does not take. */

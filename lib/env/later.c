@@ -126,6 +126,11 @@ static void stand_in_lend(const struct later *later, struct origin_loan *loan)
 
 int later_lend(MDB_env *env, const char *path, const struct meta *newer, struct origin_loan *loan)
 {
+	int rc;
+
+	/* A container is as long as its footer says. */
+	if (env->for_later.origin && !env->packed && (rc = for_later_judge(loan->fd, newer)))
+		return rc;
 	if (newer->env_flags & FORMAT_ENCRYPTED)
 		return MDB_INCOMPATIBLE;
 	env->later = stand_in_make(newer);

@@ -186,6 +186,23 @@ done
 status encrypted_file_is_refused 1 found LMDBIO_VERBOSE=1 ./program dump encrypted
 judge encrypted_file_has_the_code_of_lmdb_1_0 grep -q '^open: -30776,' out
 says encryption_is_named 'its pages are encrypted'
+# LMDB 1.0 compares the roots, and the pages of the trees, with the file's length when it opens it.
+cp -r later cut
+truncate -s 16384 cut/data.mdb
+cp -r later counts
+for at in 117 8309; do
+	printf '\001' | dd of=counts/data.mdb bs=1 seek=$at conv=notrunc 2> /dev/null
+done
+for set in cut counts; do
+	status "${set}_is_refused" 1 found LMDBIO_VERBOSE=1 ./program dump $set
+	says "${set}_is_said_to_be_damaged" "$set/data.mdb: it is damaged: lmdbio-check says where"
+	cp out $set.out
+done
+judge cut_has_the_code_of_lmdb_1_0 grep -q '^open: -30797,' cut.out
+judge counts_has_the_code_of_lmdb_1_0 grep -q '^open: -30796,' counts.out
+# ... and takes a device for a data file.
+status device_is_refused 1 found LMDBIO_VERBOSE=1 ./program dump /dev/zero
+says device_takes_the_original '/dev/zero: reading a device takes an LMDB 1.0 (none is installed): install one'
 
 # --- the functions that LMDB 0.9 does not have -----------------------------------------------------------
 status functions_read 0 found ./calls reading later
@@ -263,6 +280,9 @@ for way in found "preloaded $later" "preloaded $dropin:$later" "preloaded $later
 		judge "earlier_program_has_lmdb_0_9_$label" grep -q '^0 0 511$' out
 	}
 done
+status device_has_the_original 1 found LMDBIO_VERBOSE=1 ./program dump /dev/zero
+says device_is_left_to_the_original 'cannot open /dev/zero'
+judge device_has_the_original_s_code grep -q '^open: 20,' out
 status disabled_has_the_original 0 found LMDBIO_DISABLE=1 LMDBIO_VERBOSE=1 ./program dump new
 says disabled_is_forwarded 'forwarded, lmdbio is disabled'
 
@@ -389,6 +409,10 @@ if [ -n "$real" ]; then
 		# shellcheck disable=SC2086
 		status "lmdbio_answers_${what%% *}" 0 found ./program $what
 		same "${what%% *}_is_that_of_the_real_one" real.out out
+	done
+	for set in cut counts; do
+		status "real_one_refuses_$set" 1 env LD_LIBRARY_PATH=real ./program dump $set
+		same "${set}_is_refused_as_by_the_real_one" out $set.out
 	done
 	rm -f new/*
 	status real_one_writes 0 found LMDBIO_LMDB1="$real" LMDBIO_VERBOSE=1 ./program write new
