@@ -473,6 +473,13 @@ static void env_report_failure(const MDB_env *env, const char *path, unsigned fl
 	free(line);
 }
 
+/* What LMDB takes when an environment is opened: it refuses other flags before it looks at any file. */
+enum {
+	OPEN_FLAGS = MDB_FIXEDMAP | MDB_NOSUBDIR | MDB_NOSYNC | MDB_RDONLY | MDB_NOMETASYNC |
+		     MDB_WRITEMAP | MDB_MAPASYNC | MDB_NOTLS | MDB_NOLOCK | MDB_NORDAHEAD |
+		     MDB_NOMEMINIT
+};
+
 static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	bool own = flags & MDB_RDONLY && !settings_get()->disable;
@@ -481,7 +488,7 @@ static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_m
 	if (env->mode == ENV_NEW && env->for_later.origin &&
 	    (rc = for_later_choose(env, path, &flags, &own)))
 		return rc;
-	if (env->mode == ENV_NEW && own)
+	if (env->mode == ENV_NEW && own && !(flags & ~(unsigned)OPEN_FLAGS))
 		return env_open_own(env, path, flags, mode);
 	if (env->mode == ENV_NEW && !settings_get()->disable && !(flags & MDB_RDONLY) &&
 	    (rc = refuse_container(path, flags)))

@@ -223,6 +223,12 @@ static void unknown_flags_say_what_the_original_says(void **state)
 	(void)state;
 	assert_int_equal(attempt_all(path, 0x2000000), 2000000 + EINVAL);
 	assert_int_equal(attempt_all(path, 0x4), 2000000 + EINVAL);
+	/* Also where opening would fail for another reason. */
+	assert_int_equal(mkdir(room_path("directory"), 0755), 0);
+	assert_int_equal(mkdir(room_path("directory/data.mdb"), 0755), 0);
+	assert_int_equal(attempt_all(room_path("directory"), 0x4), 2000000 + EINVAL);
+	file_write(room_path("letter"), "x", 1);
+	assert_int_equal(attempt_all(room_path("letter"), 0x4 | MDB_NOSUBDIR), 2000000 + EINVAL);
 }
 
 static void file_of_zeros_says_what_the_original_says(void **state)
