@@ -207,6 +207,7 @@ static bool range_start(struct ahead *ahead, struct wanted_range range, bool aga
 			}
 			break;
 		case PLAN_COMING:
+		case PLAN_PASS:
 		case PLAN_REST:
 			break;
 		}

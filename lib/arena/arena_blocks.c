@@ -79,7 +79,7 @@ uint64_t arena_pieces_blocks(const struct arena *arena)
 
 void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks)
 {
-	struct arena_group *group = arena_group_of(arena, chunk);
+	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
 	unsigned pieces = arena_pieces(arena, chunk);
 
 	atomic_fetch_add_explicit(&arena->head->pieces, blocks, memory_order_relaxed);

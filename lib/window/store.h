@@ -206,11 +206,13 @@ struct store_load {
 };
 
 enum store_plan {
-	PLAN_READY,  /* it is there and mapped */
-	PLAN_LOAD,   /* read load->length bytes at load->offset into any buffer, then finish */
-	PLAN_BUSY,   /* another reader is reading this chunk */
-	PLAN_REST,   /* leave it to the file's own map */
-	PLAN_COMING, /* the kernel reads it into the page cache; store_plan() never says so */
+	PLAN_READY, /* it is there and mapped */
+	PLAN_LOAD,  /* read load->length bytes at load->offset into any buffer, then finish */
+	PLAN_BUSY,  /* another reader is reading this chunk */
+	PLAN_REST,  /* leave it to the file's own map */
+	/* Of these store_plan() says neither: */
+	PLAN_COMING, /* the kernel reads it into the page cache */
+	PLAN_PASS,   /* read it through the page cache */
 };
 
 /* Sets up a window's store; of an arena nothing is made before the first byte is wanted.
@@ -408,7 +410,7 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length);
 bool store_reads_around(const struct store *store);
 
 /* Has the kernel begin to read bytes, and does not wait. Returns false if the store does not read
- * through the file's own map. Any thread, no lock. */
+ * through the page cache. Any thread, no lock. */
 bool store_begin(struct store *store, uint64_t offset, uint64_t length);
 
 /* How often a thread has waited for a read: to be compared before and after a call. */

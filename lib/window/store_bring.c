@@ -84,7 +84,7 @@ static void wish_on(struct store *store, uint64_t offset, uint64_t end, const st
 
 /* Plans as much of [*offset, end) as can be read at once; moves *offset past it. *n is how many
  * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at another reader's
- * chunk, PLAN_COMING when it stopped at bytes that the kernel is reading, PLAN_REST when it stopped at
+ * chunk, PLAN_COMING and PLAN_PASS when it stopped at bytes for store_await(), PLAN_REST when it stopped at
  * one that cannot be shown in any way. */
 static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t end,
 				 const struct plan_how *how, struct store_load *loads, unsigned *n)
@@ -101,7 +101,7 @@ static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t
 			wish_on(store, *offset + length, end, how);
 			break;
 		}
-		if (plan == PLAN_COMING)
+		if (plan == PLAN_COMING || plan == PLAN_PASS)
 			break;
 		if (plan == PLAN_REST) {
 			if (!chunk_leave(store, *offset / ARENA_CHUNK))
@@ -129,21 +129,21 @@ static int chunks_leave(struct store *store, uint64_t offset, uint64_t end, bool
 	return left ? 0 : ENOMEM;
 }
 
-/* The last page comes with the others, or behind them. A read of that page alone waits for it, tells a
- * failure and the end of a file that has got shorter, and copies less than reads of all pages. The
- * file's own map is looked at afterwards, so that is what the chunks must show. */
+/* A read of a page waits for it, and tells a failure and the end of a file that has got shorter. Of many
+ * pages the last one comes with the others, or behind them; a read of that one copies less. The file's
+ * own map is looked at afterwards, so that is what the chunks must show. */
 int store_await(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
 	int rc = chunks_leave(store, first, end, true);
-	bool there;
+	bool all = length < STORE_FAULT, there;
 
 	if (rc)
 		return rc;
 	if (descriptor_is(store->file.fd, store->file.device, store->file.inode) &&
-	    io_pass(store->file.fd, end - 1, 1))
+	    io_pass(store->file.fd, all ? first : end - 1, all ? end - first : 1))
 		return EIO;
-	if (!is_cached(store, first, end))
+	if (!all && !is_cached(store, first, end))
 		rc = fault_in(store, first, end, false, &there);
 	if (rc)
 		return rc;
@@ -307,7 +307,7 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 		unsigned n;
 		enum store_plan plan = plan_many(store, &offset, end, &how, loads, &n);
 
-		*waited |= plan == PLAN_BUSY || plan == PLAN_COMING;
+		*waited |= plan == PLAN_BUSY || plan == PLAN_COMING || plan == PLAN_PASS;
 		if (offset > start) /* it comes, by whichever process */
 			patience = (struct patience){0};
 		if (n) {
@@ -323,9 +323,10 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 				offset = start;
 				rc = 0;
 			}
-		} else if (plan == PLAN_COMING) {
+		} else if (plan == PLAN_COMING || plan == PLAN_PASS) {
 			start = chunk_end(store, offset / ARENA_CHUNK);
 			start = start < end ? start : end;
+			stats_requests(plan == PLAN_PASS, start - offset);
 			rc = store_await(store, offset, start - offset);
 			offset = start;
 		} else if (plan == PLAN_REST) {

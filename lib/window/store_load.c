@@ -189,6 +189,12 @@ static struct store_load load_of(struct store *store, uint64_t chunk, uint64_t f
 	};
 }
 
+bool passes_pages(struct store *store)
+{
+	return atomic_load(&store->guess) == GUESS_CHUNKS && store->believe_cache &&
+	       store_reads(store) && is_told(store);
+}
+
 enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *length,
 			   const struct plan_how *how, struct store_load *load)
 {
@@ -207,6 +213,11 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	if (how->guess && widen == ARENA_BLOCK && arena_budget(store->arena) >= store->file.data) {
 		epoch = is_epoch(store, how->guess);
 		widen = epoch ? ARENA_CHUNK : widen_guess(store, chunk, how);
+	}
+	if (how->guess && widen == ARENA_BLOCK && !how->large && !is_shown(store, chunk) &&
+	    passes_pages(store)) {
+		arena_pieces_add(store->arena, chunk, last - first);
+		return PLAN_PASS;
 	}
 	if (is_served(store, chunk, last - first, how, widen)) {
 		shed(store);

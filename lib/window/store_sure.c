@@ -377,7 +377,7 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length)
 
 bool store_begin(struct store *store, uint64_t offset, uint64_t length)
 {
-	return store_shows_file(store) &&
+	return (store_shows_file(store) || passes_pages(store)) &&
 	       descriptor_is(store->file.fd, store->file.device, store->file.inode) &&
 	       !readahead(store->file.fd, (off_t)offset, length);
 }

@@ -15,6 +15,7 @@
 
 static const struct reader *known; /* of whose file the kernel tells */
 static uint64_t hole;              /* where a block of it is missing; 0: nowhere */
+static size_t passed;              /* bytes that were read through the page cache */
 static bool coming, broken;        /* the hole is being read, and that fails */
 
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
@@ -43,7 +44,8 @@ int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *p
 
 int __wrap_io_pass(int fd, uint64_t offset, size_t length)
 {
-	(void)fd, (void)offset, (void)length;
+	(void)fd, (void)offset;
+	passed += length;
 	if (broken)
 		return EIO;
 	if (coming)
@@ -239,11 +241,50 @@ static void values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_pas
 	assert_false(store_may_pass_on(&f->first.store));
 }
 
+/* MDB_NORDAHEAD: pages that come alone take no copy, until all of their chunk comes. */
+static void pages_when_they_come_alone_then_through_the_page_cache(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t chunk = 2 * ARENA_CHUNK, i;
+
+	store_guess(store, GUESS_CHUNKS);
+	for (i = 0; !io_counted(&f->first.io).bytes; i++) {
+		assert_true(i < 20);
+		hole = chunk + i * 8 * ARENA_BLOCK;
+		passed = 0;
+		assert_int_equal(store_bring(store, hole, 2 * ARENA_BLOCK), 0);
+		assert_true(store_covers(store, hole, 2 * ARENA_BLOCK));
+		assert_true(passed == 2 * ARENA_BLOCK || io_counted(&f->first.io).bytes);
+	}
+	assert_int_equal(i, 7);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK);
+	assert_int_equal(get_state(store, 2), CHUNK_FULL);
+	assert_right(&f->first, chunk, ARENA_CHUNK);
+}
+
+/* As above, where it is to be read directly. */
+static void pages_when_others_do_not_look_at_the_page_cache_then_directly(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+
+	store_guess(store, GUESS_CHUNKS);
+	assert_true(store_begin(store, 3 * ARENA_CHUNK, ARENA_BLOCK));
+	store->believe_cache = false;
+	assert_false(store_begin(store, 3 * ARENA_CHUNK, ARENA_BLOCK));
+	hole = 2 * ARENA_CHUNK;
+	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, store_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(pages_when_they_come_alone_then_through_the_page_cache),
+		CASE(pages_when_others_do_not_look_at_the_page_cache_then_directly),
 		CASE(value_when_it_is_passed_on_then_others_find_it_in_the_page_cache),
 		CASE(value_when_the_kernel_is_reading_it_then_the_reader_waits_for_that),
 		CASE(value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_same),
