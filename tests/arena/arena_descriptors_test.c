@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -22,16 +23,67 @@
 
 /* --- what keeps it ---------------------------------------------------------------------------- */
 
-static bool sockets_refused;
+static bool sockets_refused, offsets_refused;
+static unsigned
+	look_refused; /* which look at a file, counted from a new pair of sockets on; 0: none */
+static unsigned looks_left; /* until that look */
+static bool is_looking;     /* the look goes on with fstat(2) */
+
+static unsigned descriptors_open(void)
+{
+	unsigned count = 0;
+
+	for (int fd = 0; fd < WORKER_DESCRIPTORS; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
 
 int __real_socketpair(int domain, int type, int protocol, int ends[2]);
 int __wrap_socketpair(int domain, int type, int protocol, int ends[2]);
 
 int __wrap_socketpair(int domain, int type, int protocol, int ends[2])
 {
-	if (!sockets_refused)
+	if (!sockets_refused) {
+		looks_left = look_refused;
 		return __real_socketpair(domain, type, protocol, ends);
+	}
 	errno = EMFILE;
+	return -1;
+}
+
+int __real_statx(int fd, const char *path, int flags, unsigned mask, struct statx *st);
+int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *st);
+
+int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *st)
+{
+	if (!looks_left || --looks_left)
+		return __real_statx(fd, path, flags, mask, st);
+	is_looking = true;
+	errno = ENOMEM;
+	return -1;
+}
+
+int __real_fstat(int fd, struct stat *st);
+int __wrap_fstat(int fd, struct stat *st);
+
+int __wrap_fstat(int fd, struct stat *st)
+{
+	if (!is_looking)
+		return __real_fstat(fd, st);
+	is_looking = false;
+	look_refused = 0;
+	errno = ENOMEM;
+	return -1;
+}
+
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t length);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length);
+
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	if (!offsets_refused || name != SO_PEEK_OFF)
+		return __real_setsockopt(fd, level, name, value, length);
+	errno = ENOPROTOOPT;
 	return -1;
 }
 
@@ -56,6 +108,78 @@ static void parent_when_it_can_have_no_sockets_then_keeps_nothing(void **state)
 {
 	(void)state;
 	assert_int_equal(child_run_parent(child_control(), fork_without_sockets, 0), 0);
+}
+
+static void have_a_worker_read(struct control *control, unsigned number)
+{
+	(void)number;
+	check(worker_reads(control) == WORKER_BLOCKS);
+	check(!worker_reads(control));
+}
+
+/* The kernel does not tell which file one of the two sockets is. */
+static void fork_without_a_look(struct control *control, unsigned number)
+{
+	unsigned before = descriptors_open();
+	pid_t pid;
+
+	look_refused = number + 1;
+	errno = ERANGE;
+	pid = child_start(control, worker_do_nothing, 0);
+	check(errno == ERANGE);
+	check(!child_wait(pid));
+	check(!look_refused);
+	check(!keeper_is_there() && descriptors_open() == before);
+	check(worker_reads(control) == WORKER_BLOCKS);
+	check(worker_reads(control) == WORKER_BLOCKS);
+	check(!child_wait(
+		child_start(control, have_a_worker_read, 0))); /* the child makes a pair */
+}
+
+static void parent_when_a_socket_cannot_be_looked_at_then_loses_no_descriptor(void **state)
+{
+	(void)state;
+	for (unsigned end = 0; end < 2; end++) {
+		struct control *control = child_control();
+
+		assert_int_equal(child_run_parent(control, fork_without_a_look, end), 0);
+		assert_int_equal(control->wrong, 0);
+		assert_int_equal(control->direct, 0);
+		worker_next_file(state);
+	}
+}
+
+/* As with a kernel that knows no SO_PEEK_OFF for these sockets. */
+static void work_without_offsets(struct control *control, unsigned number)
+{
+	struct arena *arena;
+	unsigned before;
+
+	(void)number;
+	offsets_refused = true;
+	check(worker_reads(control) == WORKER_BLOCKS);
+	check(worker_reads(control) == WORKER_BLOCKS);
+	check(keeper_is_there()); /* this process has not looked yet */
+	before = descriptors_open();
+	arena = child_open(&worker_data, WORKER_BUDGET);
+	check(!keeper_is_there());
+	worker_read_all(control, arena);
+	arena_close(arena);
+	check(descriptors_open() == before - 2);
+	offsets_refused = false;
+	have_a_worker_read(control, 0);
+	check(keeper_is_there());
+}
+
+static void
+kernel_when_it_refuses_a_look_then_nothing_is_kept_and_the_next_fork_makes_others(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	assert_int_equal(child_run_parent(control, work_without_offsets, 0), 0);
+	assert_int_equal(control->wrong, 0);
+	assert_int_equal(control->direct, 0);
 }
 
 /* The sockets are gone when another arena's share has become free. */
@@ -279,6 +403,93 @@ static void member_when_its_descriptors_are_gone_then_it_lives_and_so_do_others(
 	}
 }
 
+/* The descriptor that another thread of the program closes after the kernel has told of a row's owner; -1: none. */
+static int closed_after_look = -1;
+
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+
+int __wrap_fcntl(int fd, int command, ...)
+{
+	va_list arguments;
+	void *argument;
+	int rc;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	rc = __real_fcntl(fd, command, argument);
+	if (command == F_OFD_GETLK && fd == closed_after_look) {
+		close(fd);
+		closed_after_look = -1;
+	}
+	return rc;
+}
+
+static void claim_and_be_killed(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&worker_data, WORKER_BUDGET);
+
+	(void)control;
+	check(arena_claim(arena, number));
+	kill(getpid(), SIGKILL);
+}
+
+/* A dead process has claimed chunk `number`. */
+static void lose_the_life_at_a_look(struct control *control, unsigned number)
+{
+	unsigned before = descriptors_open();
+	struct arena *arena = child_open(&worker_data, WORKER_BUDGET);
+	struct reader reader;
+
+	child_barrier(control, 2);
+	child_barrier(control, 2); /* the other process has been killed */
+	closed_after_look = arena->life.fd;
+	check(!arena_claim(arena, number));
+	check(closed_after_look == -1);
+	check(!arena_bury_dead(arena) && !arena_claim(arena, number));
+	child_reader(&reader, arena, &worker_data, control);
+	for (unsigned chunk = 0; chunk < WORKER_CHUNKS; chunk++)
+		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+	check(atomic_load(&control->direct) == 1); /* the file has that chunk */
+	reader_end(&reader);
+	child_barrier(control, 2);
+	child_barrier(control, 2); /* a third process has brought it */
+	worker_read_all(control, arena);
+	check(atomic_load(&control->direct) == 1);
+	arena_close(arena);
+	check(descriptors_open() == before);
+}
+
+static void read_the_claimed_chunk(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&worker_data, WORKER_BUDGET);
+
+	check(arena_used(arena) == (WORKER_CHUNKS - 1) * (uint64_t)ARENA_CHUNK);
+	check(arena_claim(arena, number));
+	arena_release(arena, number);
+	worker_read_all(control, arena);
+	arena_close(arena);
+}
+
+static void member_when_it_loses_a_descriptor_at_a_look_then_another_buries_the_dead(void **state)
+{
+	enum { CLAIMED = 1 };
+	struct control *control = child_control();
+	pid_t member = child_start(control, lose_the_life_at_a_look, CLAIMED);
+
+	(void)state;
+	child_barrier(control, 2);
+	assert_int_equal(child_wait(child_start(control, claim_and_be_killed, CLAIMED)), SIGKILL);
+	child_barrier(control, 2);
+	child_barrier(control, 2);
+	assert_int_equal(child_wait(child_start(control, read_the_claimed_chunk, CLAIMED)), 0);
+	child_barrier(control, 2);
+	assert_int_equal(child_wait(member), 0);
+	assert_int_equal(control->wrong, 0);
+	assert_int_equal(control->reads, WORKER_BLOCKS);
+}
+
 /* The program's own files, under the numbers that the arena has had. */
 static void put_files_in_place(struct control *control, unsigned number)
 {
@@ -326,6 +537,12 @@ int main(void)
 		cmocka_unit_test_setup(parent_when_it_can_have_no_sockets_then_keeps_nothing,
 				       worker_next_file),
 		cmocka_unit_test_setup(
+			parent_when_a_socket_cannot_be_looked_at_then_loses_no_descriptor,
+			worker_next_file),
+		cmocka_unit_test_setup(
+			kernel_when_it_refuses_a_look_then_nothing_is_kept_and_the_next_fork_makes_others,
+			worker_next_file),
+		cmocka_unit_test_setup(
 			arena_when_the_sockets_are_gone_then_goes_on_and_the_next_fork_makes_others,
 			worker_next_file),
 		cmocka_unit_test_setup(worker_when_descriptors_are_few_then_no_error,
@@ -335,6 +552,9 @@ int main(void)
 			worker_next_file),
 		cmocka_unit_test_setup(
 			member_when_its_descriptors_are_gone_then_it_lives_and_so_do_others,
+			worker_next_file),
+		cmocka_unit_test_setup(
+			member_when_it_loses_a_descriptor_at_a_look_then_another_buries_the_dead,
 			worker_next_file),
 		cmocka_unit_test_setup(
 			arena_when_the_program_has_files_in_its_places_then_they_stay,

@@ -50,6 +50,7 @@ enum site {
 	SITE_GETLINE,
 	SITE_OPENDIR,
 	SITE_PWRITE,
+	SITE_PREAD,
 	SITES,
 };
 
@@ -110,6 +111,8 @@ FAULTY(ssize_t, getline, (char **line, size_t *room, FILE *file), (line, room, f
 FAULTY(ssize_t, __getdelim, (char **line, size_t *room, int end, FILE *file), (line, room, end, file), SITE_GETLINE, -1)
 FAULTY(DIR *, opendir, (const char *path), (path), SITE_OPENDIR, NULL)
 FAULTY(ssize_t, pwrite, (int fd, const void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), SITE_PWRITE, -1)
+FAULTY(ssize_t, pread, (int fd, void *bytes, size_t length, off_t offset),
+       (fd, bytes, length, offset), SITE_PREAD, -1)
 
 int __real_fcntl(int fd, int command, ...);
 int __wrap_fcntl(int fd, int command, ...);
@@ -180,7 +183,8 @@ static bool use(struct arena *arena, const uint8_t *map, uint64_t chunk, uint8_t
 	const uint64_t first = chunk * ARENA_BLOCKS, length = lived.blocks * ARENA_BLOCK;
 	bool is_there = false;
 
-	assert_int_equal(pread(dataset.fd, bytes, length, (off_t)(chunk * ARENA_CHUNK)), length);
+	assert_int_equal(__real_pread(dataset.fd, bytes, length, (off_t)(chunk * ARENA_CHUNK)),
+			 length);
 	if (!arena_pin(arena, chunk))
 		return false;
 	if (arena_present(arena, first, lived.blocks)) {
@@ -279,13 +283,13 @@ static void each_call_fails(enum site site, int error, bool for_ever, unsigned (
 static void call_fails_right_bytes_or_an_error(void **state)
 {
 	static const int errors[SITES] = {
-		[SITE_CALLOC] = ENOMEM, [SITE_MEMFD] = EMFILE,	   [SITE_MMAP] = ENOMEM,
-		[SITE_MPROTECT] = ENOMEM, [SITE_MADVISE] = EPERM,   [SITE_FSTAT] = EIO,
-		[SITE_FCHMOD] = EPERM,	  [SITE_FTRUNCATE] = ENOSPC, [SITE_FALLOCATE] = ENOSPC,
-		[SITE_FCNTL] = EMFILE,	  [SITE_OPEN] = EMFILE,	    [SITE_SOCKET] = EMFILE,
-		[SITE_BIND] = EPERM,	  [SITE_LISTEN] = EADDRINUSE, [SITE_CONNECT] = EAGAIN,
-		[SITE_GETRANDOM] = EAGAIN, [SITE_FOPEN] = EMFILE,   [SITE_OPENDIR] = EMFILE,
-		[SITE_PWRITE] = ENOSPC,	  [SITE_GETLINE] = ENOMEM,
+		[SITE_CALLOC] = ENOMEM,    [SITE_MEMFD] = EMFILE,      [SITE_MMAP] = ENOMEM,
+		[SITE_MPROTECT] = ENOMEM,  [SITE_MADVISE] = EPERM,     [SITE_FSTAT] = EIO,
+		[SITE_FCHMOD] = EPERM,     [SITE_FTRUNCATE] = ENOSPC,  [SITE_FALLOCATE] = ENOSPC,
+		[SITE_FCNTL] = EMFILE,     [SITE_OPEN] = EMFILE,       [SITE_SOCKET] = EMFILE,
+		[SITE_BIND] = EPERM,       [SITE_LISTEN] = EADDRINUSE, [SITE_CONNECT] = EAGAIN,
+		[SITE_GETRANDOM] = EAGAIN, [SITE_FOPEN] = EMFILE,      [SITE_OPENDIR] = EMFILE,
+		[SITE_PWRITE] = ENOSPC,    [SITE_GETLINE] = ENOMEM,    [SITE_PREAD] = EIO,
 	};
 
 	(void)state;
@@ -429,6 +433,25 @@ static struct arena *open_arena(const struct identity *identity)
 	return arena;
 }
 
+/* The process does not use an arena that it cannot check, and the next process shares the first arena again. */
+static void head_of_found_arena_cannot_be_read_process_makes_its_own(void **state)
+{
+	struct arena *first = open_arena(&dataset.identity), *other;
+	unsigned before = descriptors();
+
+	(void)state;
+	fail_from(SITE_PREAD, 1, EIO);
+	other = open_arena(&dataset.identity);
+	assert_true(fail_no_more() > 0);
+	assert_true(arena_inode(other) != arena_inode(first));
+	arena_close(other);
+	assert_int_equal(descriptors(), before);
+	other = open_arena(&dataset.identity);
+	assert_true(arena_inode(other) == arena_inode(first));
+	arena_close(other);
+	arena_close(first);
+}
+
 /* A block of such a kernel's page cannot be mapped alone. */
 static void kernel_has_larger_pages_no_arena_may_be(void **state)
 {
@@ -501,7 +524,7 @@ static bool shrinks(int file, const struct identity *identity, _Atomic(struct ar
 	bool done;
 	int fd;
 
-	if (pread(file, &head, sizeof(head), CHUNKS * (off_t)ARENA_CHUNK) == sizeof(head))
+	if (__real_pread(file, &head, sizeof(head), CHUNKS * (off_t)ARENA_CHUNK) == sizeof(head))
 		memcpy(key, head.key, sizeof(key));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
 	fd = __real_open(path, O_RDWR | O_CLOEXEC);
@@ -561,6 +584,7 @@ int main(void)
 		cmocka_unit_test(list_of_names_cannot_be_read_arena_is_found),
 		cmocka_unit_test(call_fails_right_bytes_or_an_error),
 		cmocka_unit_test(evicted_memory_is_given_back_whichever_call_is_refused),
+		cmocka_unit_test(head_of_found_arena_cannot_be_read_process_makes_its_own),
 		cmocka_unit_test(kernel_has_larger_pages_no_arena_may_be),
 		cmocka_unit_test(page_of_pins_has_no_memory_its_rows_neither_pin_nor_claim),
 		cmocka_unit_test(tables_have_no_memory_those_before_are_there),

@@ -184,6 +184,44 @@ static void every_leaf_is_where_it_was_written(void **state)
 	}
 }
 
+static bool memory_refused;
+
+int __real_posix_memalign(void **to, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **to, size_t alignment, size_t size);
+
+int __wrap_posix_memalign(void **to, size_t alignment, size_t size)
+{
+	return memory_refused ? ENOMEM : __real_posix_memalign(to, alignment, size);
+}
+
+/* Nothing is read for a page that no memory can hold. */
+static void page_without_memory_is_an_error_until_there_is_some(void **state)
+{
+	struct indexed *indexed = *state;
+	struct container_tree tree;
+	struct container_leaf leaf = {.page = 1, .first = 1};
+	struct reader reader;
+	uint64_t reads, bad;
+
+	assert_int_equal(reader_open_file(&reader, indexed->fd), 0);
+	assert_int_equal(container_tree(&reader.io, 0, &tree), 0);
+	reads = io_counted(&reader.below).reads;
+	memory_refused = true;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(container_leaf(&reader.io, &tree, 0, &leaf), ENOMEM);
+	assert_int_equal(container_check_index(&reader.io, &bad), ENOMEM);
+	memory_refused = false;
+	assert_int_equal(leaf.page, 1);
+	assert_int_equal(leaf.first, 1);
+	assert_int_equal(io_counted(&reader.below).reads, reads);
+	assert_int_equal(container_leaf(&reader.io, &tree, 0, &leaf), 0);
+	assert_int_equal(leaf.page, page_of(0, 0, indexed->pages));
+	assert_int_equal(leaf.first, 0);
+	assert_int_equal(io_counted(&reader.below).reads, reads + 1);
+	assert_int_equal(container_check_index(&reader.io, &bad), 0);
+	reader_close(&reader);
+}
+
 static void whole_index_is_consistent(void **state)
 {
 	struct indexed *indexed = *state;
@@ -264,6 +302,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(databases_are_found_by_name_and_number),
 		cmocka_unit_test(every_leaf_is_where_it_was_written),
+		cmocka_unit_test(page_without_memory_is_an_error_until_there_is_some),
 		cmocka_unit_test(whole_index_is_consistent),
 		cmocka_unit_test(hundred_gigabytes_open_by_two_small_reads),
 		cmocka_unit_test(index_that_outgrows_memory_is_the_same),
