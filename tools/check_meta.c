@@ -151,7 +151,7 @@ static void judge_fields(struct check_report *report, unsigned i, uint64_t byte,
 	if (!(meta->env_flags & MDB_INTEGERKEY))
 		check_found(report, CHECK_DAMAGE, labels[i], byte + META_FREE_TREE + TREE_FLAGS,
 			    "the free list has flags %#x", meta->env_flags);
-	if (meta->last_page < FORMAT_METAS - 1 ||
+	if (meta->last_page < FORMAT_METAS - 1 || meta->last_page == UINT64_MAX ||
 	    !checked_multiply(meta->last_page + 1, meta->page_size, &end) || end >> ADDRESS_BITS) {
 		check_found(report, CHECK_DAMAGE, labels[i], byte + META_LAST_PAGE,
 			    "the last page is %" PRIu64, meta->last_page);
@@ -170,6 +170,18 @@ static void judge_fields(struct check_report *report, unsigned i, uint64_t byte,
 		   meta->main_tree.root);
 }
 
+/* Whether a meta page is one that LMDB 1.0 writes when a program takes back the last transaction
+ * (mdb_env_rollback): it has no trees, and a number below the one of the transaction before. */
+static bool is_rolled_back(unsigned i, const uint8_t pages[FORMAT_METAS][META_LOOK],
+			   enum format format)
+{
+	struct meta meta, other;
+
+	return format == FORMAT_1_0 && !meta_parse(&meta, pages[i], format) &&
+	       !meta_parse(&other, pages[!i], format) && meta.txnid == i && other.txnid > i &&
+	       !meta.free_tree.root && !meta.main_tree.root && meta.last_page == UINT64_MAX;
+}
+
 /* Transaction n writes meta page n & 1; a file that was never written to has 0 in both. */
 static void judge_transactions(struct check_report *report, const struct check_metas *metas)
 {
@@ -185,7 +197,8 @@ static void judge_transactions(struct check_report *report, const struct check_m
 				    "is of transaction %" PRIu64 ", which writes the other one",
 				    meta[i].txnid);
 	/* A crash without MDB_NOSYNC or MDB_NOMETASYNC cannot leave them further apart. */
-	if (meta[0].txnid + 1 != meta[1].txnid && meta[1].txnid + 1 != meta[0].txnid)
+	if (!metas->rolled_back && meta[0].txnid + 1 != meta[1].txnid &&
+	    meta[1].txnid + 1 != meta[0].txnid)
 		check_found(report, CHECK_WARNING, labels[0],
 			    page_layouts[metas->format].shift + META_TXNID,
 			    "transaction %" PRIu64 " here and %" PRIu64
@@ -194,8 +207,9 @@ static void judge_transactions(struct check_report *report, const struct check_m
 }
 
 static void judge_page(struct check_report *report, struct check_metas *metas, unsigned i,
-		       const uint8_t *page, size_t done)
+		       const uint8_t pages[FORMAT_METAS][META_LOOK], size_t done)
 {
+	const uint8_t *page = pages[i];
 	uint64_t byte = (uint64_t)i * metas->page_size;
 	uint32_t shift = page_layouts[metas->format].shift;
 	struct meta *meta = &metas->meta[i];
@@ -213,7 +227,10 @@ static void judge_page(struct check_report *report, struct check_metas *metas, u
 	} else {
 		metas->sound[i] = true;
 		judge_number(report, i, byte, page);
-		judge_fields(report, i, byte + shift, page + shift, meta);
+		if (is_rolled_back(i, pages, metas->format))
+			metas->rolled_back = true;
+		else
+			judge_fields(report, i, byte + shift, page + shift, meta);
 		if (metas->newest < 0 || meta->txnid > metas->meta[metas->newest].txnid)
 			metas->newest = (int)i;
 	}
@@ -246,7 +263,7 @@ int check_metas(struct check_report *report, struct io *io, struct check_metas *
 	if ((rc = metas_read(io, metas->page_size, pages, done)))
 		return rc;
 	for (unsigned i = 0; i < FORMAT_METAS; i++)
-		judge_page(report, metas, i, pages[i], done[i]);
+		judge_page(report, metas, i, pages, done[i]);
 	judge_transactions(report, metas);
 	return 0;
 }

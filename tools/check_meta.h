@@ -15,6 +15,7 @@ struct check_metas {
 	enum format format;
 	struct meta meta[FORMAT_METAS];
 	bool sound[FORMAT_METAS]; /* it can be read and its page size is one */
+	bool rolled_back;         /* the older one is that of a transaction which was taken back */
 	uint32_t page_size;       /* 0: not known */
 	uint64_t file_size;       /* bytes */
 	int newest;               /* of the sound ones, or -1 */

@@ -77,6 +77,22 @@ damage $((root * size + 20)) '\377\377'
 told page_bounds_are_found 1 'is empty or has bounds' "$tools/lmdbio-check" broken
 damage 28 '\004'
 told meta_version_is_found 1 'meta page 0.*has the format version 4' "$tools/lmdbio-check" broken
+# LMDB 1.0's mdb_env_rollback() leaves the last transaction's meta page without trees.
+cp -r sound undone
+older=$(python3 -c "
+import struct
+with open('undone/data.mdb', 'r+b') as data:
+    def number(at, *value):
+        data.seek(at)
+        return data.write(struct.pack('<Q', *value)) if value else struct.unpack('<Q', data.read(8))[0]
+    older = number(152) > number($size + 152)
+    for at, value in (88, 0), (136, 0), (144, 2**64 - 1), (152, older):
+        number(older * $size + at, value)
+print(int(older))")
+told transaction_taken_back_is_no_damage 0 'structure intact' "$tools/lmdbio-check" undone
+judge transaction_taken_back_needs_no_warning sh -c '! grep -q -e warning -e damage out'
+damage $((older * size + 153)) '\377' undone
+told newest_meta_page_without_trees_is_found 1 "meta page $older: the last page is" "$tools/lmdbio-check" broken
 damage $((root * size)) '\377'
 told page_number_ends_a_dump 1 'damaged' "$tools/lmdbio-dump" broken
 told page_number_is_salvaged 1 'calls itself page' "$tools/lmdbio-dump" --salvage broken
