@@ -54,7 +54,8 @@ static size_t entry_length(const struct page_layout *layout, const struct walk_p
 			return 0;
 		return ENTRY_KEY + entry->key_size;
 	}
-	if (!page_leaf_entry(layout, page->bytes, page->size, i, entry))
+	/* LMDB 1.0 compares a database's name with the NUL that ends it. */
+	if (!page_whole_entry(layout, page->bytes, page->size, i, entry))
 		return 0;
 	return (size_t)(entry->data - entry->key) + ENTRY_KEY +
 	       (entry->flags & ENTRY_BIG ? layout->reference : entry->data_size);

@@ -219,6 +219,11 @@ told wrong_word_is_told 2 'wants container, lmdb or lmdb-0.9' "$convert" --to=lm
 told rewriting_and_relayout_exclude_each_other 2 'needs no --relayout' \
 	"$convert" --to=lmdb-0.9 --relayout fits.mdb out.mdb
 
+# --- a name is compared with its NUL ---
+for case in twin border reversed reversed_twin; do
+	status "names_of_${case}_are_in_order" 0 "$check" -q $case.mdb
+done
+
 # --- names compared from the end, and orders of a program's own ---
 for case in reversed own own_reversed; do
 	mkdir $case

@@ -9,7 +9,7 @@ import struct
 import sys
 
 SIZE, HEADER, NONE = 4096, 24, (1 << 64) - 1
-LEAF, META = 2, 8
+BRANCH, LEAF, META = 1, 2, 8
 TREE, DUPSORT, REVERSEKEY = 2, 4, 2
 TXN = 5
 
@@ -28,6 +28,19 @@ def leaf(number, entries):
         page[upper:upper + len(entry)] = entry
         offsets.append(upper - HEADER)
     struct.pack_into("<QQHHHH", page, 0, number, TXN, 0, LEAF, 2 * len(offsets), upper - HEADER)
+    struct.pack_into("<%dH" % len(offsets), page, HEADER, *offsets)
+    return bytes(page)
+
+
+def branch(number, children):
+    """A branch page of (page number, key); the first key is empty."""
+    page, offsets, upper = bytearray(SIZE), [], SIZE
+    for child, key in children:
+        entry = struct.pack("<HHHH", child, 0, 0, len(key)) + key
+        upper -= even(len(entry))
+        page[upper:upper + len(entry)] = entry
+        offsets.append(upper - HEADER)
+    struct.pack_into("<QQHHHH", page, 0, number, TXN, 0, BRANCH, 2 * len(offsets), upper - HEADER)
     struct.pack_into("<%dH" % len(offsets), page, HEADER, *offsets)
     return bytes(page)
 
@@ -71,7 +84,17 @@ def with_databases(main, flags=0):
     return tree(2, len(entries), flags), [leaf(2, entries)] + leaves
 
 
+def with_border(name):
+    """A main database of two leaves, the second of which begins with a database's name."""
+    main = struct.pack("<IHHQQQQQ", 0, 0, 2, 1, 2, 0, 3, 2)
+    whole = name + b"\0"
+    return main, [branch(2, [(3, b""), (4, whole)]), leaf(3, [(0, b"a", b"first")]),
+                  leaf(4, [(TREE, whole, tree(5, 1)), (0, name + b"b", b"last")]),
+                  leaf(5, [(0, b"key", b"value")])]
+
+
 CASES = {
+    "border": with_border(b"name"),
     "fits": (tree(2, 1), [leaf(2, [(0, b"k" * 511, b"value")])]),
     "key": (tree(2, 1), [leaf(2, [(0, b"k" * 600, b"value")])]),
     "named": with_database(b"long", 0, b"k" * 512, b"value"),
