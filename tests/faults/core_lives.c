@@ -251,7 +251,7 @@ static void live_bundled(void)
 	env_end(env, txn);
 }
 
-/* A program that was built for LMDB 1.0: names of databases, and a file that it cannot write to. */
+/* A program that was built for LMDB 1.0: names of databases, a file of its own kind, and one that it cannot write to. */
 static void live_for_later(void)
 {
 	const struct origin *origin = origin_for_later();
@@ -274,6 +274,10 @@ static void live_for_later(void)
 		if (rc != MDB_NOTFOUND)
 			(void)lives_done("mdb_cursor_get", rc);
 	}
+	env_end(env, txn);
+	if (env_begin(origin, &env, &txn, lives_data.later, MDB_NOSUBDIR) &&
+	    lives_done("mdb_dbi_open", mdb_dbi_open(txn, NULL, 0, &dbi)))
+		lives_scan(txn, dbi);
 	env_end(env, txn);
 	dup2(lives_data.nowhere, STDERR_FILENO);
 	lives_settings()->verbose = true;
