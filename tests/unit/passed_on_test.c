@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -29,13 +30,15 @@ void *__wrap_malloc(size_t size)
 /* What the kernel is asked to read into the page cache, which has none of it before. */
 static atomic_uint cached_requests;
 static atomic_bool begun;
+static int refusal; /* its errno, of each request; 0: there is none */
 ssize_t __wrap_readahead(int fd, off64_t offset, size_t length);
 ssize_t __wrap_readahead(int fd, off64_t offset, size_t length)
 {
 	(void)fd, (void)offset, (void)length;
 	cached_requests++;
-	begun = true;
-	return 0;
+	errno = refusal;
+	begun = !refusal;
+	return refusal ? -1 : 0;
 }
 
 int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages);
@@ -97,6 +100,15 @@ static uint64_t blocks_missing(void)
 	return missing;
 }
 
+/* Each chunk can be claimed: no load has kept its claim. */
+static void assert_no_claims(void)
+{
+	for (uint64_t chunk = 0; chunk < f.size / ARENA_CHUNK; chunk++) {
+		assert_true(arena_claim(f.store.arena, chunk));
+		arena_release(f.store.arena, chunk);
+	}
+}
+
 static void records_when_nothing_was_read_then_they_go_to_the_page_cache(void **state)
 {
 	uint64_t all = f.size / ARENA_BLOCK, before;
@@ -110,11 +122,17 @@ static void records_when_nothing_was_read_then_they_go_to_the_page_cache(void **
 	announce(1, 1);
 	assert_int_equal(cached_requests, before + KEYS);
 	assert_int_equal(io_counted(&f.io).requests, 0);
-	/* Each chunk can be claimed: no load has kept its claim. */
-	for (uint64_t chunk = 0; chunk < f.size / ARENA_CHUNK; chunk++) {
-		assert_true(arena_claim(f.store.arena, chunk));
-		arena_release(f.store.arena, chunk);
-	}
+	assert_no_claims();
+}
+
+static void records_when_the_kernel_begins_no_read_then_no_claim_stays(void **state)
+{
+	(void)state;
+	refusal = EPERM;
+	announce(0, 1);
+	refusal = 0;
+	assert_in_range(cached_requests, 1, KEYS + 8);
+	assert_no_claims();
 }
 
 static void records_when_a_value_was_read_then_they_go_to_shared_memory(void **state)
@@ -228,6 +246,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(records_when_nothing_was_read_then_they_go_to_the_page_cache),
+		CASE(records_when_the_kernel_begins_no_read_then_no_claim_stays),
 		CASE(records_when_a_value_was_read_then_they_go_to_shared_memory),
 		CASE(records_when_another_transaction_read_then_they_go_to_shared_memory),
 		CASE(records_when_they_lie_side_by_side_then_in_large_requests),
