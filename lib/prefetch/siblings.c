@@ -76,9 +76,9 @@ static void children_want(struct prefetch *prefetch, const struct snapshot *snap
 	const struct window_view *view = &snapshot->view;
 	struct wanted_range range = {.length = (uint64_t)1 << view->page_shift};
 	unsigned i = 0;
-	bool awake;
+	bool begins = store_begins(prefetch->store), awake;
 
-	while (i < count && child_find(snapshot, page, i, &range.offset) &&
+	while (begins && i < count && child_find(snapshot, page, i, &range.offset) &&
 	       ((view->sure && store_is_sure(view->sure, range.offset)) ||
 		store_begin(prefetch->store, range.offset, range.length)))
 		i++;

@@ -409,9 +409,11 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length);
 /* Whether what lies around a page comes with it when a program waits for that. Any thread, no lock. */
 bool store_reads_around(const struct store *store);
 
-/* Has the kernel begin to read bytes, and does not wait. Returns false if the store does not read
- * through the page cache. Any thread, no lock. */
-bool store_begin(struct store *store, uint64_t offset, uint64_t length);
+/* Whether the store reads pages at random through the page cache: then store_begin() has the kernel
+ * begin to read bytes, and does not wait. Ask before the first of several that follow one another. Any
+ * thread, no lock. */
+bool store_begins(struct store *store);
+bool store_begin(const struct store *store, uint64_t offset, uint64_t length);
 
 /* How often a thread has waited for a read: to be compared before and after a call. */
 static inline unsigned store_waits(const struct store *store)

@@ -375,11 +375,15 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length)
 	return rc;
 }
 
-bool store_begin(struct store *store, uint64_t offset, uint64_t length)
+bool store_begins(struct store *store)
 {
 	return (store_shows_file(store) || passes_pages(store)) &&
-	       descriptor_is(store->file.fd, store->file.device, store->file.inode) &&
-	       !readahead(store->file.fd, (off_t)offset, length);
+	       descriptor_is(store->file.fd, store->file.device, store->file.inode);
+}
+
+bool store_begin(const struct store *store, uint64_t offset, uint64_t length)
+{
+	return !readahead(store->file.fd, (off_t)offset, length);
 }
 
 /* --- page-table entries ahead of the program's faults ------------------------------------------- */

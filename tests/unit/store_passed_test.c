@@ -270,9 +270,9 @@ static void pages_when_others_do_not_look_at_the_page_cache_then_directly(void *
 	struct store *store = &f->first.store;
 
 	store_guess(store, GUESS_CHUNKS);
-	assert_true(store_begin(store, 3 * ARENA_CHUNK, ARENA_BLOCK));
+	assert_true(store_begins(store));
 	store->believe_cache = false;
-	assert_false(store_begin(store, 3 * ARENA_CHUNK, ARENA_BLOCK));
+	assert_false(store_begins(store));
 	hole = 2 * ARENA_CHUNK;
 	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);

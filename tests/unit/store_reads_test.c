@@ -86,13 +86,14 @@ static void pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for(void
 	struct store *store = sure_store(state);
 	unsigned waits = store_waits(store);
 
+	assert_true(store_begins(store));
 	assert_true(store_begin(store, 3 * PAGE, PAGE));
 	assert_int_equal(kernel.begun, 1);
 	assert_int_equal(kernel.asked_from, 3 * PAGE);
 	assert_int_equal(kernel.asked, PAGE);
 	assert_int_equal(store_waits(store), waits);
 	assert_false(store_is_sure(store->granted.sure, 3 * PAGE));
-	assert_false(store_begin(&f->second.store, 3 * PAGE, PAGE)); /* of an arena */
+	assert_false(store_begins(&f->second.store)); /* of an arena */
 	assert_int_equal(kernel.begun, 1);
 	kernel.cold = true;
 	assert_int_equal(sure_hand_out(store, 3 * PAGE), 0);
