@@ -62,6 +62,12 @@ server_is_stopped() {
 	pgrep -P "$rank" -r T lmdbio-server >"$scratch/found"
 }
 
+# What lmdbio-run starts has its name until it is another program.
+# shellcheck disable=SC2317
+one_waits() {
+	pgrep -P "$rank" lmdbio-run >"$scratch/found" && [ "$(wc -l <"$scratch/found")" = 1 ]
+}
+
 # The stopped one is the server of its node, because it is alone there.
 job_faulty_at 0 program_killed 2 2 die 137
 job_faulty_at 60 program_killed 2 2 die 137
@@ -181,7 +187,8 @@ await test -e "$scratch/pid"
 rank=$(cat "$scratch/pid")
 await server_is_stopped
 server=$(pgrep -P "$rank" -r T lmdbio-server)
-waiting=$(pgrep -P "$rank" lmdbio-run)
+await one_waits
+waiting=$(cat "$scratch/found")
 kill -STOP "$rank"
 kill -KILL "$waiting"
 kill -CONT "$server"

@@ -49,5 +49,8 @@ done
 slowfs_stop
 SLOWFS_MOUNT=$scratch/one
 slowfs_stop
-umount "$scratch"/*.backing
+# Descriptors of a process that ends are closed one after the other.
+for backing in "$scratch"/*.backing; do
+	await umount "$backing"
+done
 finish
