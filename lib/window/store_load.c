@@ -189,10 +189,16 @@ static struct store_load load_of(struct store *store, uint64_t chunk, uint64_t f
 	};
 }
 
+/* Of a file for which there is not enough room little would still be there when it is wanted. */
+static bool has_room(struct store *store)
+{
+	return arena_room(store) >= store->file.data;
+}
+
 bool passes_pages(struct store *store)
 {
-	return atomic_load(&store->guess) == GUESS_CHUNKS && store->believe_cache &&
-	       store_reads(store) && is_told(store);
+	return has_room(store) && atomic_load(&store->guess) == GUESS_CHUNKS &&
+	       store->believe_cache && store_reads(store) && is_told(store);
 }
 
 enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *length,
@@ -208,9 +214,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	last = block_end(end);
 	if (!arena_missing(store->arena, first, last, &run))
 		return show_published(store, chunk, first, last);
-	/* Of a file for which there is not enough room little would still be there when it is
-	 * wanted. */
-	if (how->guess && widen == ARENA_BLOCK && arena_budget(store->arena) >= store->file.data) {
+	if (how->guess && widen == ARENA_BLOCK && has_room(store)) {
 		epoch = is_epoch(store, how->guess);
 		widen = epoch ? ARENA_CHUNK : widen_guess(store, chunk, how);
 	}

@@ -229,7 +229,7 @@ bool is_linked(struct store *store);
 bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struct plan_how *how,
 	       uint64_t widen);
 /* Whether a few pages that are wanted alone, at random, are sooner read through the page cache than
- * directly: the kernel allocates and copies less, and makes no map. Any thread, no lock. */
+ * directly: the kernel allocates and copies less, and makes no map. Under the store lock. */
 bool passes_pages(struct store *store);
 /* How far a read ahead is widened: a container is not decompressed in smaller pieces. */
 uint64_t widen_ahead(const struct store *store);

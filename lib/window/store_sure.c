@@ -377,8 +377,14 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length)
 
 bool store_begins(struct store *store)
 {
-	return (store_shows_file(store) || passes_pages(store)) &&
-	       descriptor_is(store->file.fd, store->file.device, store->file.inode);
+	bool passes = store_shows_file(store);
+
+	if (!passes) {
+		pthread_mutex_lock(&store->lock);
+		passes = passes_pages(store);
+		pthread_mutex_unlock(&store->lock);
+	}
+	return passes && descriptor_is(store->file.fd, store->file.device, store->file.inode);
 }
 
 bool store_begin(const struct store *store, uint64_t offset, uint64_t length)

@@ -97,6 +97,18 @@ int store_setup(void **state)
 	       reader_open(&f->second, f, STORE_ARENA, false);
 }
 
+int store_setup_told(void **state)
+{
+	struct fixture *f;
+
+	if (store_setup(state))
+		return -1;
+	f = *state;
+	f->first.store.believe_cache = true;
+	f->first.store.look.told = TOLD_TRULY;
+	return 0;
+}
+
 int store_teardown(void **state)
 {
 	struct fixture *f = *state;

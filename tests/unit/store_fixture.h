@@ -39,6 +39,8 @@ void reader_map_says(const struct reader *reader, uint64_t offset, const char *n
 int reader_maps(const struct reader *reader);
 
 int store_setup(void **state);
+/* The first reader believes what the kernel tells of its page cache. */
+int store_setup_told(void **state);
 int store_teardown(void **state);
 
 #endif

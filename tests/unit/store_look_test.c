@@ -191,14 +191,9 @@ static void file_of_another_when_an_arena_has_it_then_no_try(void **state)
 
 static int setup_told(void **state)
 {
-	struct fixture *f;
-
-	if (store_setup(state))
+	if (store_setup_told(state))
 		return -1;
-	f = *state;
-	f->first.store.believe_cache = true;
-	f->first.store.look.told = TOLD_TRULY;
-	known = &f->first;
+	known = &((struct fixture *)*state)->first;
 	hole = 0;
 	return 0;
 }

@@ -63,14 +63,9 @@ int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool lon
 
 static int setup(void **state)
 {
-	struct fixture *f;
-
-	if (store_setup(state))
+	if (store_setup_told(state))
 		return -1;
-	f = *state;
-	f->first.store.believe_cache = true;
-	f->first.store.look.told = TOLD_TRULY;
-	known = &f->first;
+	known = &((struct fixture *)*state)->first;
 	hole = 0;
 	coming = broken = false;
 	return 0;
@@ -263,19 +258,39 @@ static void pages_when_they_come_alone_then_through_the_page_cache(void **state)
 	assert_right(&f->first, chunk, ARENA_CHUNK);
 }
 
-/* As above, where it is to be read directly. */
+static void assert_read_directly(struct fixture *f, uint64_t offset)
+{
+	uint64_t before = io_counted(&f->first.io).bytes;
+
+	assert_false(store_begins(&f->first.store));
+	hole = offset;
+	assert_int_equal(store_bring(&f->first.store, hole, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, before + ARENA_BLOCK);
+}
+
 static void pages_when_others_do_not_look_at_the_page_cache_then_directly(void **state)
 {
 	struct fixture *f = *state;
 	struct store *store = &f->first.store;
 
 	store_guess(store, GUESS_CHUNKS);
-	assert_true(store_begins(store));
-	store->believe_cache = false;
-	assert_false(store_begins(store));
-	hole = 2 * ARENA_CHUNK;
+	hole = ARENA_CHUNK;
 	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0);
-	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);
+	assert_true(store_begins(store));
+	assert_int_equal(io_counted(&f->first.io).bytes, 0);
+	store->believe_cache = false;
+	assert_read_directly(f, 2 * ARENA_CHUNK);
+}
+
+/* The page cache would take the memory of other programs for a file that is read in pieces. */
+static void pages_when_memory_has_no_room_for_the_file_then_directly(void **state)
+{
+	struct fixture *f = *state;
+
+	f->first.store.options.budget = f->second.store.options.budget = SIZE / 2;
+	store_guess(&f->first.store, GUESS_CHUNKS);
+	assert_read_directly(f, ARENA_CHUNK);
+	assert_read_directly(f, 2 * ARENA_CHUNK);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, store_teardown)
@@ -285,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(pages_when_they_come_alone_then_through_the_page_cache),
 		CASE(pages_when_others_do_not_look_at_the_page_cache_then_directly),
+		CASE(pages_when_memory_has_no_room_for_the_file_then_directly),
 		CASE(value_when_it_is_passed_on_then_others_find_it_in_the_page_cache),
 		CASE(value_when_the_kernel_is_reading_it_then_the_reader_waits_for_that),
 		CASE(value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_same),
