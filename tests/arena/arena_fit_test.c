@@ -2,7 +2,7 @@
 /* Checks what else may happen while a process gives up what others have left: its program ends, it forks, or it
  * needs still more room.
  *
- * The data sets need not exist, as nobody reads them. At a step of the arena, a hook of the test acts for another thread. */
+ * These tests read no data set, so none has to exist. At a step of the arena, a hook of the test acts for another thread. */
 #include "arena_children.h"
 #include "arena_support.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks how much stays when the processes that had it have gone, and what goes.
  *
- * The data sets need not exist, as nobody reads them. */
+ * These tests read no data set, so none has to exist. */
 #include "arena_children.h"
 #include "arena_support.h"
 

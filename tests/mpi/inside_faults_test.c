@@ -121,7 +121,7 @@ static void live(enum life life, const struct mpi_site *site, unsigned n, bool o
 	work(serves(life), site);
 	served = is_served();
 	if (!site && served != serves(life) &&
-	    life != NEVER_FIRST) /* one may come, and nobody waits for it */
+	    life != NEVER_FIRST) /* there a server may run or not */
 		_exit(UNSERVED);
 	if (site && mpi_site_has_failed() && !on)
 		work(serves(life) && life != UNNOTICED, false);

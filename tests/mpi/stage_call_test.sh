@@ -62,8 +62,8 @@ done
 calling cancel
 judge call_that_is_cancelled_by_one_rank_returns_its_code all_return $ECANCELED
 judge call_that_is_cancelled_leaves_nothing nothing_in to
-# The job is over then; what its ranks had not finished is nobody's copy, and goes with the next staging: at once, for
-# a disk may have no room for both, unless it has no byte yet.
+# The job is over then. The next staging removes its unfinished copy at once, because a disk may have no room for two
+# copies. It leaves a file that has no byte yet: another job may have made that just now.
 calling die
 judge call_in_which_a_rank_is_killed_ends_the_job mpi_ended "$rc"
 find to -name '*.partial' > partials
