@@ -140,8 +140,9 @@ int store_await(struct store *store, uint64_t offset, uint64_t length)
 
 	if (rc)
 		return rc;
-	if (descriptor_is(store->file.fd, store->file.device, store->file.inode) &&
-	    io_pass(store->file.fd, all ? first : end - 1, all ? end - first : 1))
+	if (!descriptor_is(store->file.fd, store->file.device, store->file.inode))
+		all = false;
+	else if (io_pass(store->file.fd, all ? first : end - 1, all ? end - first : 1))
 		return EIO;
 	if (!all && !is_cached(store, first, end))
 		rc = fault_in(store, first, end, false, &there);
