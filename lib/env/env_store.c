@@ -166,11 +166,11 @@ static enum store_kind env_store_kind(const MDB_env *env, const char *backend)
 	return strcmp(backend, "direct") ? STORE_CACHE : STORE_ARENA;
 }
 
-/* Whether what the kernel reads around pages at random is in vain: it goes before it is wanted. */
-static bool is_read_alone(const MDB_env *env)
+/* Whether what the kernel reads around pages at random may be in vain, because it goes before it is
+ * wanted. */
+static bool may_be_read_alone(const MDB_env *env)
 {
-	return env->bytes >= ENV_STORE_ALONE_MIN && strcmp(settings_get()->around, "1") != 0 &&
-	       is_larger(env);
+	return env->bytes >= ENV_STORE_ALONE_MIN && strcmp(settings_get()->around, "1") != 0;
 }
 
 /* What values that are read at random bring along. MDB_NORDAHEAD is for what the kernel reads
@@ -227,8 +227,8 @@ int env_store_open(MDB_env *env)
 		store_take_care(&env->store);
 	if (kind == STORE_CACHE && local) {
 		stats_kernel_watch();
-		if (is_read_alone(env))
-			store_read_alone(&env->store);
+		if (may_be_read_alone(env))
+			store_read_alone(&env->store, env->bytes / ENV_STORE_LARGER);
 	}
 	ahead.kernel = kind == STORE_CACHE && local && !(env->flags & MDB_NORDAHEAD);
 	if (settings->prefetch)

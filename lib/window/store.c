@@ -400,7 +400,7 @@ int store_settle(struct store *store)
 	return rc;
 }
 
-bool store_reads_around(const struct store *store)
+bool store_reads_around(struct store *store)
 {
 	return store->ops->reads_around(store);
 }

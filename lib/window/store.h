@@ -106,7 +106,9 @@ struct store_granted {
 	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out */
 	atomic_bool careful;                  /* nothing at all is taken for granted */
 	_Atomic unsigned missed;              /* what had to be read, in excess of what was there */
-	atomic_bool alone;                    /* store_read_alone(); then: */
+	_Atomic uint64_t
+		alone_below; /* store_read_alone(): memory that may be less; 0: it is known */
+	atomic_bool alone;   /* it is less; then: */
 	_Atomic uint64_t ends[STORE_STREAMS]; /* where ranges ended of which the store made sure */
 	_Atomic unsigned next_end;            /* ... of which this one is replaced next */
 	atomic_bool keeps; /* a scan is under way, and all of the file can stay there */
@@ -251,11 +253,12 @@ static inline void store_read_singly(struct store *store)
 	store->file.random = true;
 }
 
-/* Memory holds so little of a local file that the kernel drops what it reads around a page at random
- * before the program wants it: the store reads such pages alone from now on. Any thread. */
-static inline void store_read_alone(struct store *store)
+/* Where memory holds little of a local file, the kernel drops what it reads around a page at random
+ * before the program wants it: the store reads such pages alone if fewer bytes than `below` are
+ * allowed (memory_allowed()) when the first page is missing. Any thread. */
+static inline void store_read_alone(struct store *store, uint64_t below)
 {
-	atomic_store_explicit(&store->granted.alone, true, memory_order_relaxed);
+	atomic_store_explicit(&store->granted.alone_below, below, memory_order_relaxed);
 }
 
 /* Without an arena: from now on each page is known to be in memory before it is handed out; without
@@ -407,7 +410,7 @@ bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t leng
 int store_assure(struct store *store, uint64_t offset, uint64_t length);
 
 /* Whether what lies around a page comes with it when a program waits for that. Any thread, no lock. */
-bool store_reads_around(const struct store *store);
+bool store_reads_around(struct store *store);
 
 /* Whether the store reads pages at random through the page cache: then store_begin() has the kernel
  * begin to read bytes, and does not wait. Ask before the first of several that follow one another. Any

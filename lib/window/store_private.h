@@ -40,7 +40,7 @@ struct store_ops {
 	/* The number of look-aheads that go over the file has changed. Under the store lock. */
 	void (*scanned)(struct store *store);
 	/* Whether what lies around a page comes with it. Under no lock. */
-	bool (*reads_around)(const struct store *store);
+	bool (*reads_around)(struct store *store);
 	/* Makes the map at rest serve bytes that the arena cannot show. *waited: a read was waited
 	 * for. Returns as bring(). Under no lock. */
 	int (*stand_in)(struct store *store, uint64_t offset, uint64_t end, bool *waited);
@@ -245,7 +245,7 @@ struct store_waiter {
 /* Makes the page-table entries of what has just been read. */
 void map_read(const struct store *store, uint64_t offset, uint64_t length);
 /* Whether the kernel reads what lies around a page of a program that reads at random. */
-bool cache_reads_around(const struct store *store);
+bool cache_reads_around(struct store *store);
 /* Whether the kernel would read too much around a range, and the store takes nothing for granted
  * there: the file is far larger than memory, and no earlier range ended near. Remembers the range, so
  * ask once of each. Any thread, no lock. */

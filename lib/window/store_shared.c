@@ -38,7 +38,7 @@ static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *
 	return fault_in(store, offset, end, false, &there);
 }
 
-static bool guesses_around(const struct store *store)
+static bool guesses_around(struct store *store)
 {
 	return atomic_load(&store->guess) == GUESS_AROUND;
 }

@@ -24,6 +24,7 @@
 #include "io/io_page_cache.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
+#include "util/memory.h"
 #include "util/stats.h"
 
 #include <errno.h>
@@ -62,6 +63,20 @@ static bool is_alone(const struct store *store)
 	return atomic_load_explicit(&store->granted.alone, memory_order_relaxed);
 }
 
+/* Asks what memory is allowed, when a page is missing for the first time: a program whose data is in
+ * memory does not pay for the answer, a dozen files of the kernel. */
+static bool is_found_alone(struct store *store)
+{
+	uint64_t below = atomic_load_explicit(&store->granted.alone_below, memory_order_relaxed);
+
+	if (below) {
+		atomic_store_explicit(&store->granted.alone_below, 0, memory_order_relaxed);
+		atomic_store_explicit(&store->granted.alone, memory_allowed("") < below,
+				      memory_order_relaxed);
+	}
+	return is_alone(store);
+}
+
 /* A range before the last one ends where that began, so a backward reader is a value farther from its
  * end. Threads that remember their ranges at the same time may forget one: its reader's next
  * request is small. */
@@ -93,9 +108,9 @@ static bool faults_read_around(const struct store *store)
 	       atomic_load_explicit(&store->granted.missed, memory_order_relaxed) <= AROUND_MISSES;
 }
 
-bool cache_reads_around(const struct store *store)
+bool cache_reads_around(struct store *store)
 {
-	return !is_alone(store) && faults_read_around(store);
+	return !is_found_alone(store) && faults_read_around(store);
 }
 
 static void count_missed(struct store *store, bool there)
@@ -179,8 +194,10 @@ static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool lone
 	/* A read of pages that are there could take the kernel's mark, where it is to read on ahead. */
 	if (lone || faults_read_around(store)) {
 		*there = is_told(store) && is_cached(store, offset, end);
-		if (*there || !lone)
-			return *there ? 0 : EAGAIN;
+		if (*there)
+			return 0;
+		if (!lone && !(is_found_alone(store) && is_lone(store, offset, end)))
+			return EAGAIN;
 	}
 	fd = pass_fd(store);
 	/* After one page that was missing, the next one is not asked for twice. */
@@ -225,6 +242,8 @@ int fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool
 		rc = fault_in_pages(store, offset, next, lone, &some);
 		*there &= some;
 	}
+	if (!*there)
+		(void)is_found_alone(store);
 	if (!lone)
 		count_missed(store, *there);
 	return rc;

@@ -164,7 +164,8 @@ static void values_at_random_when_memory_holds_little_of_the_file_then_asked_for
 	struct store *store = &f->first.store;
 	unsigned tried;
 
-	store_read_alone(store);
+	store_read_alone(store, UINT64_MAX);
+	assert_false(store_reads_around(store));
 	for (uint64_t at = ARENA_CHUNK; at < 3 * ARENA_CHUNK; at += 16 * ARENA_BLOCK)
 		assert_int_equal(store_bring(store, at, 16 * ARENA_BLOCK), 0);
 	assert_true(atomic_load(&store->granted.skip) > 1);

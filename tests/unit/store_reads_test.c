@@ -158,7 +158,7 @@ static struct store *alone_store(void **state)
 {
 	struct store *store = sure_store(state);
 
-	store_read_alone(store);
+	store_read_alone(store, UINT64_MAX);
 	kernel.cold = true;
 	return store;
 }
@@ -172,6 +172,26 @@ static void values_at_random_when_memory_holds_little_of_the_file_then_read_alon
 		assert_read(store, value * ARENA_CHUNK, 3 * PAGE, true);
 		assert_read(store, value * ARENA_CHUNK + 3 * PAGE, PAGE, false);
 	}
+}
+
+/* What memory is allowed is asked at the first page that is missing: until then, and where it is
+ * enough, the kernel reads around. */
+static void page_when_the_first_is_missing_then_memory_is_asked_for(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_alone(store, UINT64_MAX);
+	assert_int_equal(sure_hand_out(store, 2 * ARENA_CHUNK), 0);
+	assert_true(atomic_load(&store->granted.alone_below) != 0);
+	assert_false(atomic_load(&store->granted.alone));
+	kernel.cold = true;
+	assert_read(store, 7 * ARENA_CHUNK, 3 * PAGE, true);
+	assert_true(atomic_load(&store->granted.alone));
+	assert_int_equal(atomic_load(&store->granted.alone_below), 0);
+	atomic_store(&store->granted.alone, false);
+	store_read_alone(store, 1);
+	assert_read(store, 5 * ARENA_CHUNK, 3 * PAGE, false);
+	assert_false(atomic_load(&store->granted.alone));
 }
 
 /* Each cursor goes on where it has read last, whatever the others read meanwhile. */
@@ -217,7 +237,8 @@ static void page_when_many_were_there_then_one_elsewhere_is_asked_for(void **sta
 	struct store *store = sure_store(state);
 	uint64_t page = ARENA_CHUNK;
 
-	store_read_alone(store);
+	store_read_alone(store, UINT64_MAX);
+	assert_false(store_reads_around(store));
 	while (!atomic_load(&store->granted.sure_skip)) {
 		assert_int_equal(sure_hand_out(store, page), 0);
 		page += PAGE;
@@ -329,6 +350,7 @@ int main(void)
 		SURE_CASE(
 			values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain),
 		SURE_CASE(values_at_random_when_memory_holds_little_of_the_file_then_read_alone),
+		SURE_CASE(page_when_the_first_is_missing_then_memory_is_asked_for),
 		SURE_CASE(pages_when_many_streams_take_turns_then_the_kernel_reads_around_each),
 		SURE_CASE(values_when_they_are_read_backward_then_the_kernel_reads_around_them),
 		SURE_CASE(page_when_the_place_was_left_long_ago_then_it_is_read_alone),
