@@ -269,6 +269,24 @@ static inline bool store_is_careful(const struct store *store)
 	return atomic_load_explicit(&store->granted.careful, memory_order_relaxed);
 }
 
+/* Whether memory was found to be too little for the file: store_read_alone(). Any thread. */
+static inline bool store_is_alone(const struct store *store)
+{
+	return atomic_load_explicit(&store->granted.alone, memory_order_relaxed);
+}
+
+/* Whether the next large value is taken to be in the page cache, because many values before it were.
+ * Inline, so that a scan of cached values does not enter the store for each of them. Any thread. */
+static inline bool store_takes_value(struct store *store)
+{
+	unsigned skip = atomic_load_explicit(&store->granted.skip, memory_order_relaxed);
+
+	if (!skip || atomic_load_explicit(&store->granted.keeps, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&store->granted.skip, skip - 1, memory_order_relaxed);
+	return true;
+}
+
 /* Before a fork: nothing of the store changes until store_release(), and what a child's pointers
  * may lead into is spilled. A parent that has a snapshot attaches the arena that its children will
  * fill, so that it does not go with the last of them. */

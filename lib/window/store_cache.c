@@ -46,7 +46,7 @@ static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
 static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 {
 	bool lone = is_lone(store, offset, end), there;
-	unsigned streak, skip;
+	unsigned streak;
 	uint64_t began;
 	int rc = 0;
 
@@ -56,11 +56,8 @@ static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 		if (is_cached_at(store, end - 1))
 			return 0;
 	} else if (store->believe_cache) {
-		skip = atomic_load_explicit(&store->granted.skip, memory_order_relaxed);
-		if (skip && !lone) {
-			atomic_store_explicit(&store->granted.skip, skip - 1, memory_order_relaxed);
+		if (!lone && store_takes_value(store))
 			return 0;
-		}
 		streak = atomic_load_explicit(&store->granted.streak, memory_order_relaxed);
 		if (is_cached_at(store, offset + (end - offset) / 2)) {
 			streak += streak < STREAK_MAX;

@@ -58,11 +58,6 @@ static long faults_major(void)
 	return usage.ru_majflt;
 }
 
-static bool is_alone(const struct store *store)
-{
-	return atomic_load_explicit(&store->granted.alone, memory_order_relaxed);
-}
-
 /* Asks what memory is allowed, when a page is missing for the first time: a program whose data is in
  * memory does not pay for the answer, a dozen files of the kernel. */
 static bool is_found_alone(struct store *store)
@@ -74,7 +69,7 @@ static bool is_found_alone(struct store *store)
 		atomic_store_explicit(&store->granted.alone, memory_allowed("") < below,
 				      memory_order_relaxed);
 	}
-	return is_alone(store);
+	return store_is_alone(store);
 }
 
 /* A range before the last one ends where that began, so a backward reader is a value farther from its
@@ -86,7 +81,7 @@ bool is_lone(struct store *store, uint64_t offset, uint64_t end)
 	uint64_t before = offset < NEAR ? 0 : offset - NEAR, behind = end + NEAR + (end - offset);
 	unsigned i;
 
-	if (!is_alone(store))
+	if (!store_is_alone(store))
 		return false;
 	for (i = 0; i < STORE_STREAMS; i++) {
 		uint64_t last = atomic_load_explicit(&ends[i], memory_order_relaxed);

@@ -66,16 +66,25 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 	return 0;
 }
 
-/* Pages that only the kernel may have to read. Whether a large value is there store_bring() has
- * judged, unless nothing is taken for granted. */
-static int assure(struct window_view *view, const _Atomic uint64_t *sure, uint64_t offset,
-		  uint64_t length, bool large)
+static __attribute__((noinline)) int assure_pages(struct window_view *view,
+						  const _Atomic uint64_t *sure, uint64_t offset,
+						  uint64_t length)
 {
-	if ((large && !store_is_careful(view->runs)) || store_are_sure(sure, offset, length))
+	if (store_are_sure(sure, offset, length))
 		return 0;
 
 	UNCANCELLED;
 	return store_assure(view->runs, offset, length);
+}
+
+/* Pages that only the kernel may have to read. Whether a large value is there store_bring() has
+ * judged, unless nothing is taken for granted. */
+static inline int assure(struct window_view *view, const _Atomic uint64_t *sure, uint64_t offset,
+			 uint64_t length, bool large)
+{
+	if (large && !store_is_careful(view->runs))
+		return 0;
+	return assure_pages(view, sure, offset, length);
 }
 
 /* What comes from a store. */
@@ -90,6 +99,8 @@ static inline __attribute__((always_inline)) int bring(struct window_view *view,
 		view->wanted_length = length;
 		return EAGAIN;
 	}
+	if (!tree && !store_is_alone(store) && store_takes_value(store))
+		return 0;
 
 	UNCANCELLED;
 	return tree ? store_bring_tree(store, offset, length) : store_bring(store, offset, length);
