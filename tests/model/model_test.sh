@@ -5,7 +5,8 @@
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 [ -n "${TESTS_LONG:-}" ] || skip "one of the long tests: TESTS_LONG=1"
-need spin "${CC:-gcc}"
+read -ra compile <<<"${CC:-gcc}"
+need spin "${compile[0]}"
 cd "$scratch"
 
 # errors_of MODEL FLAG...: how many a search of all states finds: 0, 1, or none when it did not end.
@@ -15,7 +16,7 @@ errors_of() {
 	shift
 	rm -f pan*
 	spin -a "$@" "$top_srcdir/tests/model/$model.pml" >spin.out 2>&1 || { cat spin.out >&2; return; }
-	${CC:-gcc} -O2 -DSAFETY -DCOLLAPSE -DMEMLIM=3000 -o pan pan.c >gcc.out 2>&1 || { cat gcc.out >&2; return; }
+	"${compile[@]}" -O2 -DSAFETY -DCOLLAPSE -DMEMLIM=3000 -o pan pan.c >gcc.out 2>&1 || { cat gcc.out >&2; return; }
 	./pan -m200000 >pan.out
 	# A search that was cut says so.
 	grep -qE 'max search depth too small|out of memory' pan.out && { cat pan.out >&2; return; }
