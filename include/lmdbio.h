@@ -197,10 +197,11 @@ struct lmdbio_loader_options {
 				  batch comes all the same; 0: next() says it instead of the batch */
 	uint32_t shares;       /* sequential: runs; at most `batch` */
 	uint32_t block;        /* block, opportunistic: records in a run; 0: 1 MiB of them */
-	uint32_t buffer;       /* block, opportunistic: runs shuffled together; 0: what half of the
-				  memory holds */
-	uint64_t resident;     /* opportunistic: records; 0: what half of the memory holds, or in a
-				  job what its nodes hold together. The same number on all ranks */
+	uint32_t buffer;       /* block, opportunistic: runs shuffled together; 0: what half of
+				  `memory` holds, or 256 MiB where that is 0 */
+	uint64_t resident;     /* opportunistic: records; 0: what half of the memory holds, in a job
+				  what its nodes hold together; on ranks of no job what half of
+				  `memory` holds, or 256 MiB. The same number on all ranks */
 	uint64_t memory;       /* bytes for batches read ahead; 0: most of lmdbio's budget. A database
 				  that is smaller stays in the node's memory, and is not copied */
 	uint32_t ahead;        /* batches read ahead at most; 0: what memory holds */

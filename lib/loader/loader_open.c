@@ -105,7 +105,8 @@ enum {
 	TRANSIT = 2 << 20,       /* of them for each read, so that none is evicted unused */
 	READ_LEAST = 128 << 10,  /* bytes: of neighbours that come with one read */
 	READ_MOST = 4 << 20,
-	READ_SHARE = 4, /* of memory, for all readers' buffers: one part in so many */
+	READ_SHARE = 4,          /* of memory, for all readers' buffers: one part in so many */
+	ORDER_BYTES = 256 << 20, /* of records, for each default of an order */
 };
 
 /* An options struct of an older program is shorter; what it lacks is zero. */
@@ -261,15 +262,41 @@ static uint64_t keep_bytes(const struct lmdbio_loader *loader)
 	return wanted <= half ? half : wanted < most ? wanted : most;
 }
 
-static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec)
+/* Bytes of the records that are shuffled together. What is free differs between ranks, machines and
+ * runs, and the order must not: only the memory that the options name counts. */
+static uint64_t buffer_bytes(const struct lmdbio_loader *loader)
+{
+	if (!loader->options.memory)
+		return ORDER_BYTES;
+	/* Where nodes keep records for each other residents are not in the batches' memory. */
+	if (loader->options.order == LMDBIO_ORDER_OPPORTUNISTIC && !loader->job.keep_room)
+		return loader->memory.most - keep_bytes(loader);
+	return loader->memory.most / 2;
+}
+
+/* Ranks that do not agree on a number must each find the same. */
+static uint64_t residents_of(const struct lmdbio_loader *loader, bool agree)
+{
+	uint64_t memory = loader->options.memory, each = record_bytes(loader);
+	bool fits = !loader->memory.copies;
+
+	if (!agree && loader->options.ranks > 1) {
+		if (!memory)
+			return ORDER_BYTES / each;
+		fits = loader->data.bytes <= memory;
+	}
+	return fits ? index_records(loader->data.index) : keep_bytes(loader) / each;
+}
+
+/* agree: a hook has all ranks take one spec. */
+static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec, bool agree)
 {
 	const struct lmdbio_loader_options *options = &loader->options;
-	uint64_t records = index_records(loader->data.index), half = loader->memory.most / 2;
 	uint64_t each = record_bytes(loader), buffer;
 
 	*spec = (struct order_spec){
 		.seed = options->seed,
-		.records = records,
+		.records = index_records(loader->data.index),
 		.batch = options->batch,
 		.policy = (enum order_policy)options->order,
 		.tail = (enum order_tail)options->tail,
@@ -282,14 +309,11 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 		return;
 	if (!spec->block)
 		spec->block = (uint32_t)(RUN_BYTES / each + 1);
-	/* Where nodes keep records for each other residents are not in the batches' memory. */
-	if (spec->policy == ORDER_OPPORTUNISTIC && !loader->job.keep_room)
-		half = loader->memory.most - keep_bytes(loader);
-	buffer = half / each / spec->block;
+	buffer = buffer_bytes(loader) / each / spec->block;
 	if (!spec->buffer)
 		spec->buffer = buffer > UINT32_MAX ? UINT32_MAX : buffer ? (uint32_t)buffer : 1;
 	if (spec->policy == ORDER_OPPORTUNISTIC && !spec->resident)
-		spec->resident = loader->memory.copies ? keep_bytes(loader) / each : records;
+		spec->resident = residents_of(loader, agree);
 }
 
 /* What needs no order is open when a job is prepared, which may make a plan of it. */
@@ -310,7 +334,7 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 	};
 	int rc = tiers_open(&loader->tiers, &setup, false);
 
-	spec_set(loader, &spec);
+	spec_set(loader, &spec, hooks && hooks->prepare);
 	if (!rc && hooks && hooks->prepare)
 		rc = hooks->prepare(hooks->context, loader, &loader->tiers, &spec);
 	if (!rc)

@@ -299,7 +299,7 @@ class Loader:
     stage_size   bytes in it at most
     shares       'sequential': how many runs of neighbours go side by side
     block        'block', 'opportunistic': records in a run
-    buffer       'block', 'opportunistic': runs that are shuffled together
+    buffer       'block', 'opportunistic': runs that are shuffled together; None: half of `memory`, or 256 MiB
     resident     'opportunistic': records that stay in memory
     skip_errors  True: a record that cannot be read is an entry in Batch.errors, not an exception
     """

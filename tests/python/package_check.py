@@ -109,6 +109,21 @@ def shares(path):
     lmdbio.records._worker = lambda: None
 
 
+def orders(path):
+    """Ranks, runs and machines with other memory have one order: what they do not say depends on none of it."""
+    with lmdb.open(path, map_size=1 << 25) as env, env.begin(write=True) as txn:
+        for i in range(100):
+            txn.put(b"%04d" % i, b"v" * 100000)
+    look = ("import ast, lmdbio, sys; loader = lmdbio.Loader(sys.argv[1], 8, lock=False, **ast.literal_eval(sys.argv[2])); "
+            "loader.epoch(0); print(loader.state().hex(), [i for batch in loader for i in batch.records])")
+    for options in ({"order": "block"}, {"order": "block", "memory": 1 << 20}, {"order": "opportunistic", "ranks": 2},
+                    {"order": "opportunistic", "ranks": 2, "memory": 1 << 20},
+                    {"order": "opportunistic", "resident": 20}):
+        found = [subprocess.run([sys.executable, "-c", look, path, repr(options)], check=True, stdout=subprocess.PIPE,
+                                env={**os.environ, "LMDBIO_MEMORY": memory}).stdout for memory in ("1M", "64M")]
+        judge("order_is_one_in_any_memory_" + "_".join(map(str, options.values())), found[0] == found[1])
+
+
 def unreadable(path):
     """Records without the one that cannot be read."""
     damaged_set.make(path, 30, 19)
@@ -546,6 +561,7 @@ def main(path):
         "ase", "caffe", "deepmd", "lsun", "mmengine", "ocp", "order"])
     folders(path + "-folder")
     shares(path)
+    orders(path + "-large")
     iterations(path)
     threads(path)
     older(path)
