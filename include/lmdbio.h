@@ -202,8 +202,9 @@ struct lmdbio_loader_options {
 	uint64_t resident;     /* opportunistic: records; 0: what half of the memory holds, in a job
 				  what its nodes hold together; on ranks of no job what half of
 				  `memory` holds, or 256 MiB. The same number on all ranks */
-	uint64_t memory;       /* bytes for batches read ahead; 0: most of lmdbio's budget. A database
-				  that is smaller stays in the node's memory, and is not copied */
+	uint64_t memory;       /* bytes for batches read ahead, decode's output included; 0: most of
+				  lmdbio's budget. A database that is smaller stays in the node's
+				  memory, and is not copied */
 	uint32_t ahead;        /* batches read ahead at most; 0: what memory holds */
 	uint32_t threads;      /* reads in flight at most; 0: as many as are measured to help */
 	uint64_t bandwidth;    /* bytes a second at most from storage; 0: no limit */

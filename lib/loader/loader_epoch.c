@@ -45,6 +45,7 @@ void batches_drop(struct lmdbio_loader *loader)
 	while ((batch = loader->ahead.first)) {
 		loader->ahead.first = batch->next;
 		loader->memory.held -= batch->held;
+		loader->memory.decoded -= decoded_bytes(loader, batch->shown.count);
 		batch_free(batch);
 	}
 	loader->ahead.last = &loader->ahead.first;

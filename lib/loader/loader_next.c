@@ -201,6 +201,7 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *wa
 static void give_back(struct lmdbio_loader *loader, struct batch *batch)
 {
 	loader->memory.held -= batch->held;
+	loader->memory.decoded -= decoded_bytes(loader, batch->shown.count);
 	loader->plan.out_of_memory = false;
 	crew_wake_all(&loader->readers);
 	crew_wake_all(&loader->planner);

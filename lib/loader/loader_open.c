@@ -347,6 +347,24 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 	return tiers_open(&loader->tiers, &setup, true);
 }
 
+/* What decoders write is memory, too. Two rounds are planned at a time: both have their outputs, and
+ * one has its copies. */
+static void outputs_set(struct lmdbio_loader *loader)
+{
+	uint64_t all = loader->memory.most, each = record_bytes(loader);
+	unsigned __int128 output = decoded_bytes(loader, 1);
+
+	loader->memory.outputs = UINT64_MAX;
+	if (!output)
+		return;
+	if (loader->memory.copies) {
+		loader->memory.most =
+			(uint64_t)((unsigned __int128)all * each / (each + 2 * output));
+		all -= loader->memory.most;
+	}
+	loader->memory.outputs = (uint64_t)(all / output);
+}
+
 static void locks_make(struct lmdbio_loader *loader)
 {
 	pthread_mutex_init(&loader->lock, NULL);
@@ -478,6 +496,8 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 		loader->reads.past = reads_past(loader);
 		rc = tiers_set(loader, hooks);
 	}
+	if (!rc)
+		outputs_set(loader);
 	/* Copied with the options, and not needed any more. */
 	loader->options.stage_dir = NULL;
 	if (!rc)

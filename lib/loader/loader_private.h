@@ -111,11 +111,13 @@ struct loader_job {
 	uint64_t lent;      /* bytes of the disk that the sharers' shelves give back */
 };
 
-/* What batches take. `most` and `copies` are fixed when the threads begin. */
+/* What batches take. `most`, `outputs` and `copies` are fixed when the threads begin. */
 struct loader_memory {
 	uint64_t most;
+	uint64_t outputs; /* samples whose decoded bytes there is memory for, beside `most` */
 	bool copies; /* samples are copied out of the window, because all does not fit */
 	uint64_t held;
+	uint64_t decoded; /* bytes that decoders write, of batches ahead and out; not in `held` */
 	uint64_t lacking; /* bytes held when there was no memory for more; 0: there was */
 	uint64_t copied_bytes, copied_samples; /* so far */
 	struct sample_memory blocks;           /* has its own lock */
@@ -338,6 +340,12 @@ static inline uint64_t memory_most(const struct lmdbio_loader *loader)
 	return loader->memory.lacking && loader->memory.lacking < loader->memory.most
 		       ? loader->memory.lacking
 		       : loader->memory.most;
+}
+
+/* Bytes that decoders make of so many samples. */
+static inline uint64_t decoded_bytes(const struct lmdbio_loader *loader, uint64_t samples)
+{
+	return loader->options.decode ? samples * loader->options.decode_size : 0;
 }
 
 static inline bool loader_is_here(const struct lmdbio_loader *loader)

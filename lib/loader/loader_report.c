@@ -26,7 +26,7 @@ static struct lmdbio_loader_stats collect(struct lmdbio_loader *loader)
 	stats.epoch_ns = loader->epoch.began ? end - loader->epoch.began : 0;
 	stats.storage_bytes =
 		loader->epoch.began ? stats_storage_bytes() - loader->epoch.storage_before : 0;
-	stats.held_bytes = loader->memory.held;
+	stats.held_bytes = loader->memory.held + loader->memory.decoded;
 	stats.reads_at_once = loader->reads.depth.now;
 	pthread_mutex_unlock(&loader->lock);
 	stats.staged_bytes = tiers_written(&loader->tiers);

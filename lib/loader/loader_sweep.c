@@ -44,6 +44,8 @@ static uint64_t window_size(const struct lmdbio_loader *loader)
 
 	if (loader->options.ahead && window / share > loader->options.ahead)
 		window = loader->options.ahead * share;
+	if (window > loader->memory.outputs)
+		window = loader->memory.outputs;
 	return window < epoch ? window : epoch;
 }
 

@@ -40,6 +40,8 @@ static uint64_t round_size(struct lmdbio_loader *loader, uint64_t share)
 	}
 	if (most > SAMPLES_MOST)
 		most = SAMPLES_MOST;
+	if (most > loader->memory.outputs / 2)
+		most = loader->memory.outputs / 2;
 	if (loader->plan.round_samples < ROUND_LEAST * share)
 		loader->plan.round_samples = ROUND_LEAST * share;
 	if (loader->plan.round_samples > most)
@@ -61,8 +63,9 @@ static bool has_room(const struct lmdbio_loader *loader)
 	if (loader->ahead.batches >= SAMPLES_AHEAD)
 		return false;
 	return !loader->ahead.samples ||
-	       loader->ahead.samples <=
-		       (loader->memory.copies ? loader->plan.round_samples : SAMPLES_AHEAD);
+	       (loader->ahead.samples <= loader->memory.outputs / 2 &&
+		loader->ahead.samples <=
+			(loader->memory.copies ? loader->plan.round_samples : SAMPLES_AHEAD));
 }
 
 static struct batch *batch_new(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number,
@@ -194,6 +197,7 @@ void plan_publish(struct lmdbio_loader *loader, struct batch_plan *plan, struct 
 	loader->ahead.last = plan->last;
 	loader->ahead.samples += plan->samples;
 	loader->ahead.batches += plan->batches;
+	loader->memory.decoded += decoded_bytes(loader, plan->samples);
 	loader->stats.memory_bytes += plan->memory_bytes;
 	stats_add(STATS_LOADER_MEMORY_BYTES, plan->memory_bytes);
 	pieces_put(loader, pieces);

@@ -134,6 +134,37 @@ static void decode_when_given_then_each_sample_has_its_output(void **state)
 	loader_close(loader);
 }
 
+/* Records shown where they are, copied, and swept out of the file. */
+static void decode_when_its_output_is_large_then_memory_bounds_it(void **state)
+{
+	static const uint64_t memory[] = {32 << 20, 4 << 20, 8 << 20};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
+		struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, memory[i]);
+		struct lmdbio_loader_stats stats = {.size = sizeof(stats)};
+		uint64_t output, n = 0;
+		struct lmdbio_batch *batch;
+		struct lmdbio_loader *loader;
+
+		options.decode = decode;
+		options.decode_size = i == 2 ? 4 << 10 : 64 << 10;
+		output = BATCH * options.decode_size;
+		loader = loader_make(&options);
+		for (uint64_t epoch = 0; epoch < 2; epoch++) {
+			assert_int_equal(loader_epoch(loader, epoch), 0);
+			for (; !loader_next(loader, &batch); n++) {
+				assert_int_equal(loader_stats(loader, &stats), 0);
+				assert_in_range(stats.held_bytes, output, memory[i] + 2 * output);
+				loader_done(batch);
+			}
+		}
+		assert_int_equal(n, 2 * (RECORDS / BATCH + 1));
+		assert_int_equal(loader_epoch(loader, 7), 0);
+		loader_close(loader);
+	}
+}
+
 static void errors_when_skipped_then_only_those_samples_lack(void **state)
 {
 	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
@@ -493,6 +524,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ranks_when_three_then_together_every_record_once),
 		cmocka_unit_test(batches_when_several_are_out_then_all_stay_right),
 		cmocka_unit_test(decode_when_given_then_each_sample_has_its_output),
+		cmocka_unit_test(decode_when_its_output_is_large_then_memory_bounds_it),
 		cmocka_unit_test(errors_when_skipped_then_only_those_samples_lack),
 		cmocka_unit_test(page_when_damaged_then_only_its_records_fail),
 		cmocka_unit_test(resume_when_at_any_batch_on_other_ranks_then_goes_on),
