@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from typing import Any, Optional, Sequence
 
 from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, MDB_NOTLS, MDB_RDONLY, DatabaseStat,
-                      Value, check, library)
+                      Error, Value, check, library)
 from .hints import key_values, record_numbers
 from .loader import Path, path_bytes, whole
 
@@ -80,6 +81,8 @@ class Announcer:
 
     def _next(self, turn_ends: bool = False) -> Any:
         """The transaction of the next announcement: the last one's, a new one, or the oldest, renewed."""
+        if not self._env:
+            raise Error(errno.ECANCELED, f"{self._path}: the announcer is closed")
         if self._left and not turn_ends:
             self._left -= 1
             return self._txns[self._turn]
@@ -102,7 +105,7 @@ class Announcer:
 
     def keys(self, keys: Sequence[bytes]) -> None:
         """Announces the records of some keys."""
-        if keys:
+        if len(keys):
             address, kept = key_values(keys)
             check(library().lmdbio_prefetch_keys(self._next(), self._dbi, address, len(keys)),
                   self._path)
@@ -110,7 +113,7 @@ class Announcer:
 
     def records(self, numbers: Sequence[int]) -> None:
         """Announces records by their numbers, counted from 0 in the order of the keys."""
-        if numbers:
+        if len(numbers):
             values = record_numbers(numbers)
             check(library().lmdbio_prefetch_records(self._next(), self._dbi,
                                                     values.buffer_info()[0], len(values)),

@@ -181,7 +181,7 @@ class Hints:
 
     def prefetch_keys(self, txn: Any, keys: Sequence[bytes], dbi: int = 1) -> None:
         """Announces the records of some keys. 1 is the MDB_dbi of the unnamed database."""
-        if self.why_not or not keys:
+        if self.why_not or not len(keys):
             return
         address, kept = key_values(keys)
         self._call("lmdbio_prefetch_keys", txn, dbi, address, len(keys))
@@ -200,7 +200,7 @@ class Hints:
 
     def prefetch_records(self, txn: Any, numbers: Sequence[int], dbi: int = 1) -> None:
         """Announces records by their numbers, counted from 0 in the order of the keys."""
-        if self.why_not or not numbers:
+        if self.why_not or not len(numbers):
             return
         values = record_numbers(numbers)
         self._call("lmdbio_prefetch_records", txn, dbi, values.buffer_info()[0], len(values))

@@ -109,6 +109,22 @@ def shares(path):
     lmdbio.records._worker = lambda: None
 
 
+def announced(path):
+    """Numbers and keys are also taken out of arrays, in which 0 is a number as any other."""
+    announcer, lib, counts = Announcer(path), lmdbio.library(), []
+    real = lib.lmdbio_prefetch_records, lib.lmdbio_prefetch_keys
+    lib.lmdbio_prefetch_records = lib.lmdbio_prefetch_keys = lambda txn, dbi, first, count: counts.append(count) or 0
+    for numbers in (numpy.array([0]), numpy.arange(5), range(3), []):
+        announcer.records(numbers)
+    announcer.keys(numpy.array([b"0001", b"0002"]))
+    lib.lmdbio_prefetch_records, lib.lmdbio_prefetch_keys = real
+    judge(f"arrays_are_announced: {counts}", counts == [1, 5, 3, 2])
+    announcer.close()
+    for name, call in (("records", lambda: announcer.records([1])), ("keys", lambda: announcer.keys([b"0001"])),
+                       ("entries", announcer.entries), ("value", lambda: announcer.value(b"0001"))):
+        refuses(f"{name}_of_a_closed_announcer_are_refused", lmdbio.Error, ["announcer is closed"], call)
+
+
 def orders(path):
     """Ranks, runs and machines with other memory have one order: what they do not say depends on none of it."""
     with lmdb.open(path, map_size=1 << 25) as env, env.begin(write=True) as txn:
@@ -562,6 +578,7 @@ def main(path):
     folders(path + "-folder")
     shares(path)
     orders(path + "-large")
+    announced(path)
     iterations(path)
     threads(path)
     older(path)
