@@ -229,7 +229,7 @@ struct lmdbio_loader_options {
  *   options  copied
  * Collective: no.
  * Threads: any; of an environment that was opened without MDB_NOTLS, one that has no read
- * transaction.
+ * transaction, nor begins one there before the loader is closed (it would get MDB_BAD_RSLOT).
  * Lifetime: env must stay open until the loader is closed and its batches are given back.
  * Returns: 0; EINVAL (options that make no sense); ENOENT, ENOTDIR (also: stage_dir is no
  * directory, which a line on standard error says); ENOTSUP (the environment is forwarded to the

@@ -65,7 +65,11 @@ class Records(_Base):
         return {**self.__dict__, "_loader": None, "_of": None, "skipped": 0}
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch that the next iteration reads."""
+        """Chooses the epoch that the next iteration reads.
+
+        Workers that DataLoader keeps (persistent_workers=True) have the epoch that they were made with, and
+        read it again: leave that argument out.
+        """
         self.epoch = epoch
 
     def __len__(self) -> int:
