@@ -250,7 +250,8 @@ int lmdbio_loader_attach(struct lmdbio_loader **loader, MDB_env *env, const char
 int lmdbio_loader_epoch(struct lmdbio_loader *loader, uint64_t epoch);
 
 /* Batches in an epoch, the same on all ranks; and records in the database.
- * Collective: no. Threads: any. Lifetime: nothing is handed out. Returns: the number. */
+ * Collective: no. Threads: any. Lifetime: nothing is handed out. Returns: the number; 0 of a loader
+ * that is closed, and in a forked child. */
 uint64_t lmdbio_loader_batches(struct lmdbio_loader *loader);
 uint64_t lmdbio_loader_records(struct lmdbio_loader *loader);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
 import os
 import pathlib
@@ -13,7 +14,7 @@ STATE_SIZE = 64  # bytes; LMDBIO_LOADER_STATE
 NO_RECORD = 2**64 - 1
 STALLS = 24
 
-MDB_NOTFOUND = -30798
+MDB_NOTFOUND, MDB_INCOMPATIBLE = -30798, -30784
 MDB_NOSUBDIR, MDB_RDONLY, MDB_NOTLS, MDB_NOLOCK = 0x4000, 0x20000, 0x200000, 0x400000
 
 
@@ -247,16 +248,17 @@ def mpi_library() -> ctypes.CDLL:
     return lib
 
 
-# LMDB's own texts of these name neither a file nor what to do.
+# LMDB's and the system's own texts of these name neither a file nor what to do.
 _DAMAGED = "it is damaged: lmdbio-check says where"
 _UNKNOWN = "this is no data file that lmdbio reads: lmdbio-check says what it is"
-_EXPLAINED = {-30796: _DAMAGED, -30797: _DAMAGED, -30793: _UNKNOWN, -30794: _UNKNOWN}
+FORKED = "a forked process has none of its parent's loaders: open one in the process that uses it, or make Records"
+_EXPLAINED = {-30796: _DAMAGED, -30797: _DAMAGED, -30793: _UNKNOWN, -30794: _UNKNOWN, errno.ECHILD: FORKED}
 
 
-def check(code: int, what: str) -> None:
-    """Raises Error for a code that is not 0; `what` names the file or the step."""
+def check(code: int, what: str, texts: Optional[dict[int, str]] = None) -> None:
+    """Raises Error for a code that is not 0; `what` names the file or the step, `texts` what codes mean there."""
     if code:
-        text = _EXPLAINED.get(code) or library().mdb_strerror(code).decode()
+        text = {**_EXPLAINED, **(texts or {})}.get(code) or library().mdb_strerror(code).decode()
         raise Error(code, f"{what}: {text}")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Optional, Sequence
 from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, MDB_NOTLS, MDB_RDONLY, DatabaseStat,
                       Error, Value, check, library)
 from .hints import key_values, record_numbers
-from .loader import Path, path_bytes, whole
+from .loader import Path, check_opened, name_bytes, path_bytes, whole
 
 SLOTS = 4  # that an announcer takes at most of a reader table, whose 126 all processes share
 
@@ -36,7 +36,7 @@ class Announcer:
 
     def __init__(self, path: Path, name: Optional[str] = None, lock: bool = False,
                  depth: int = 64) -> None:
-        depth, file = whole("depth", depth, 1), path_bytes(path)
+        depth, file, database = whole("depth", depth, 1), path_bytes(path), name_bytes(name)
         self._path, self._process = os.fsdecode(path), os.getpid()
         self._txns: list[Any] = []
         self._most = min(depth, SLOTS) if lock else depth  # transactions
@@ -49,21 +49,20 @@ class Announcer:
             check(lib.mdb_env_set_maxdbs(env, 4), self._path)
             flags = MDB_RDONLY | MDB_NOTLS | (0 if lock else MDB_NOLOCK)
             flags |= 0 if os.path.isdir(path) else MDB_NOSUBDIR
-            check(lib.mdb_env_open(env, file, flags, 0o644), self._path)
-            self._dbi = self._open_database(name)
+            check_opened(lib.mdb_env_open(env, file, flags, 0o644), path, None)
+            self._dbi = self._open_database(name, database)
         except Exception:
             self.close()
             raise
 
-    def _open_database(self, name: Optional[str]) -> int:
+    def _open_database(self, name: Optional[str], database: Optional[bytes]) -> int:
         """The MDB_dbi of a database; all transactions have it once the one that opens it is committed."""
         dbi, txn = ctypes.c_uint(), self._begin()
         lib = library()
-        what, commit = f"{self._path}: database {name!r}", lib.mdb_txn_commit
-        check(lib.mdb_dbi_open(txn, name.encode() if name is not None else None, 0,
-                               ctypes.byref(dbi)), what)
+        check_opened(lib.mdb_dbi_open(txn, database, 0, ctypes.byref(dbi)), self._path, name)
+        commit = lib.mdb_txn_commit
         del self._txns[-1]
-        check(commit(txn), what)
+        check(commit(txn), self._path)
         return dbi.value
 
     def _begin(self) -> Any:

@@ -108,11 +108,16 @@ def address_of(text: bytes) -> int:
     return ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
 
 
+def check_bytes(argument: str, key: Any) -> None:
+    """Raises a TypeError that names the argument for a key that is none."""
+    if not isinstance(key, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{argument}: {key!r} must be bytes")
+
+
 def key_values(keys: Sequence[bytes]) -> tuple[int, tuple[bytes, "array.array[int]"]]:
     """The address of an array of MDB_val for some keys, and what must be kept alive with it."""
     for key in keys:
-        if not isinstance(key, (bytes, bytearray, memoryview)):
-            raise TypeError(f"keys: {key!r} must be bytes")
+        check_bytes("keys", key)
     joined = b"".join(keys)
     address = address_of(joined)
     values = array.array("Q" if POINTER_SIZE == 8 else "I")
@@ -175,6 +180,8 @@ class Hints:
         """The MDB_dbi of a database by its name; one that env.open_db() has opened keeps its own."""
         if self.why_not:
             return 0
+        if name is not None:
+            check_bytes("name", name)
         number = ctypes.c_uint()
         self._call("mdb_dbi_open", txn, name, 0, ctypes.byref(number))
         return number.value
@@ -184,7 +191,7 @@ class Hints:
         if self.why_not or not len(keys):
             return
         address, kept = key_values(keys)
-        self._call("lmdbio_prefetch_keys", txn, dbi, address, len(keys))
+        self._call("lmdbio_prefetch_keys", txn, whole("dbi", dbi), address, len(keys))
         del kept
 
     def prefetch_range(self, txn: Any, first: Optional[bytes] = None, last: Optional[bytes] = None,
@@ -192,18 +199,21 @@ class Hints:
         """Announces the records from key `first` to key `last`, both included; None: to the end."""
         if self.why_not:
             return
+        for argument, end in ("first", first), ("last", last):
+            if end is not None:
+                check_bytes(argument, end)
         kept = [None if key is None else bytes(key) for key in (first, last)]
         ends = [None if key is None else
                 (ctypes.c_size_t * 2)(len(key), address_of(key))
                 for key in kept]
-        self._call("lmdbio_prefetch_range", txn, dbi, *ends)
+        self._call("lmdbio_prefetch_range", txn, whole("dbi", dbi), *ends)
 
     def prefetch_records(self, txn: Any, numbers: Sequence[int], dbi: int = 1) -> None:
         """Announces records by their numbers, counted from 0 in the order of the keys."""
         if self.why_not or not len(numbers):
             return
         values = record_numbers(numbers)
-        self._call("lmdbio_prefetch_records", txn, dbi, values.buffer_info()[0], len(values))
+        self._call("lmdbio_prefetch_records", txn, whole("dbi", dbi), values.buffer_info()[0], len(values))
 
     def advise(self, txn: Any, advice: int, stride: int = 1, dbi: int = 1) -> None:
         """Says how a database will be read: NORMAL, SEQUENTIAL, RANDOM or STRIDE."""
@@ -211,7 +221,7 @@ class Hints:
             raise ValueError(f"advice={advice!r}: must be NORMAL, SEQUENTIAL, RANDOM or STRIDE")
         stride = whole("stride", stride, 1)
         if not self.why_not:
-            self._call("lmdbio_advise", txn, dbi, advice, stride)
+            self._call("lmdbio_advise", txn, whole("dbi", dbi), advice, stride)
 
     def statistics(self) -> dict[str, int]:
         """lmdbio's counters in this process, by name; empty where the program is not on lmdbio."""

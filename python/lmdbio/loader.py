@@ -15,8 +15,9 @@ from itertools import compress
 from types import TracebackType
 from typing import Any, ContextManager, Iterator, Optional, Type, Union
 
-from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, NO_RECORD, STATE_SIZE, BatchFields,
-                      Error, LoaderOptions, LoaderStats, Quality, Sample, check, library, mpi_library)
+from ._native import (FORKED, MDB_INCOMPATIBLE, MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, NO_RECORD,
+                      STATE_SIZE, BatchFields, Error, LoaderOptions, LoaderStats, Quality, Sample, check,
+                      library, mpi_library)
 
 ORDERS = {"sequential": 0, "shuffle": 1, "block": 2, "opportunistic": 3}
 EPOCH_BITS = 48
@@ -29,7 +30,7 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 def choice(argument: str, value: str, allowed: dict[str, int]) -> int:
     """The number of a word, or a ValueError that names the argument and what it may be."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"{argument}={value!r}: must be one of {words}")
     return allowed[value]
@@ -46,12 +47,36 @@ def whole(argument: str, value: Any, least: int = 0, bits: int = 32) -> int:
     return number
 
 
-def path_bytes(path: Any) -> bytes:
-    """A path as the C library takes it, or a TypeError that names the argument."""
+def path_bytes(path: Any, argument: str = "path") -> bytes:
+    """A path as the C library takes it, or an error that names the argument."""
     try:
-        return os.fsencode(path)
+        found = os.fsencode(path)
     except TypeError:
-        raise TypeError(f"path={path!r}: must be a string, bytes or a path") from None
+        raise TypeError(f"{argument}={path!r}: must be a string, bytes or a path") from None
+    if not found or b"\0" in found:
+        raise ValueError(f"{argument}={path!r}: must be the name of a file or a directory")
+    return found
+
+
+def name_bytes(name: Any) -> Optional[bytes]:
+    """A database's name as the C library takes it, or an error that names the argument."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise TypeError(f"name={name!r}: must be a string, or None for the main database")
+    if not name or "\0" in name:
+        raise ValueError(f"name={name!r}: must be a database's name, or None for the main database")
+    return name.encode()
+
+
+def check_opened(code: int, path: Path, name: Optional[str]) -> None:
+    """Raises Error for a code of opening a database that is not 0."""
+    what, texts = os.fsdecode(path), {}
+    if name is not None and code in (MDB_NOTFOUND, MDB_INCOMPATIBLE):
+        what, texts = f"{what}: database {name!r}", {MDB_NOTFOUND: "there is none of this name"}
+    elif code == errno.ENOENT and os.path.isdir(path):
+        texts = {code: "the directory has no data.mdb, nor a container of one"}
+    check(code, what, texts)
 
 
 def loader_options(*, batch: int, order: str = "shuffle", tail: str = "pad", seed: int = 0,
@@ -62,20 +87,22 @@ def loader_options(*, batch: int, order: str = "shuffle", tail: str = "pad", see
                    block: Optional[int] = None, buffer: Optional[int] = None,
                    resident: Optional[int] = None, skip_errors: bool = False) -> LoaderOptions:
     """The C library's options from Loader's arguments, or an error that names the argument."""
-    ranks = whole("ranks", ranks, 1)
+    ranks, batch, shares = whole("ranks", ranks, 1), whole("batch", batch, 1), whole("shares", shares or 0)
+    if shares > batch:
+        raise ValueError(f"shares={shares}: must be at most batch, which is {batch}")
     if whole("rank", rank) >= ranks:
         raise ValueError(f"rank={rank}: must be from 0 to ranks - 1, which is {ranks - 1}")
     return LoaderOptions(
-        size=ctypes.sizeof(LoaderOptions), batch=whole("batch", batch, 1),
+        size=ctypes.sizeof(LoaderOptions), batch=batch,
         seed=whole("seed", seed, bits=64), ranks=ranks, rank=rank,
         order=choice("order", order, ORDERS), tail=choice("tail", tail, TAILS),
         skip_errors=bool(skip_errors), memory=whole("memory", memory or 0, bits=64),
         ahead=whole("ahead", ahead or 0), threads=whole("threads", threads or 0),
         bandwidth=whole("bandwidth", bandwidth or 0, bits=64),
         stage_size=whole("stage_size", stage_size or 0, bits=64),
-        shares=whole("shares", shares or 0), block=whole("block", block or 0),
+        shares=shares, block=whole("block", block or 0),
         buffer=whole("buffer", buffer or 0), resident=whole("resident", resident or 0, bits=64),
-        stage_dir=os.fsencode(stage_dir) if stage_dir is not None else None)
+        stage_dir=path_bytes(stage_dir, "stage_dir") if stage_dir is not None else None)
 
 
 def _stage_check(stage_dir: Optional[Path]) -> None:
@@ -320,13 +347,12 @@ class Loader:
             ahead=ahead, threads=threads, bandwidth=bandwidth, stage_dir=stage_dir,
             stage_size=stage_size, shares=shares, block=block, buffer=buffer, resident=resident,
             skip_errors=skip_errors)
-        file = path_bytes(path)
+        file, database = path_bytes(path), name_bytes(name)
         flags = (0 if os.path.isdir(path) else MDB_NOSUBDIR) | (0 if lock else MDB_NOLOCK)
         lib, self._next, self._turn, self._process = library(), 0, _Turn(), os.getpid()
         self._beginning: ContextManager[Any] = threading.RLock()
         self._handle = ctypes.c_void_p()
-        arguments = (ctypes.byref(self._handle), file, flags,
-                     name.encode() if name is not None else None, ctypes.byref(fields))
+        arguments = (ctypes.byref(self._handle), file, flags, database, ctypes.byref(fields))
         if comm is None:
             _stage_check(stage_dir)
             code = lib.lmdbio_loader_open(*arguments)
@@ -334,7 +360,7 @@ class Loader:
             code = mpi_library().lmdbio_mpi_loader_open(handle_of(comm), *arguments)
             if code:  # All ranks have the same; one that left before would keep the others waiting.
                 _stage_check(stage_dir)
-        check(code, os.fsdecode(path))
+        check_opened(code, path, name)
 
     def __enter__(self) -> Loader:
         return self
@@ -353,7 +379,8 @@ class Loader:
     def close(self) -> None:
         """Closes the loader, at any time. Batches that are in use stay valid.
 
-        Calls for batches, states and counters that follow, or that wait, raise an Error with ECANCELED.
+        Calls for batches, states, numbers and counters that follow, or that wait, raise an Error with
+        ECANCELED.
         """
         if self._handle is None:
             return
@@ -366,17 +393,23 @@ class Loader:
     @property
     def records(self) -> int:
         """The number of records in the database."""
-        return int(library().lmdbio_loader_records(self._handle))
+        return int(library().lmdbio_loader_records(self._opened()))
 
     def __len__(self) -> int:
         """The number of batches in an epoch."""
-        return int(library().lmdbio_loader_batches(self._handle))
+        return int(library().lmdbio_loader_batches(self._opened()))
+
+    def __bool__(self) -> bool:
+        """Whether the loader is open, whatever its length is."""
+        return self._handle is not None
 
     def _opened(self) -> Any:
-        """The C library's handle, or an Error: the code is the one of a call that close() has ended."""
+        """The C library's handle, or an Error: the code is the one of a call that close() has ended, or ECHILD."""
         handle = self._handle
         if handle is None:
             raise Error(errno.ECANCELED, "the loader is closed")
+        if self._process != os.getpid():
+            raise Error(errno.ECHILD, FORKED)
         return handle
 
     def _check_turn(self, turn: _Turn) -> None:
@@ -426,7 +459,7 @@ class Loader:
                 self._turn = turn
             else:
                 self._next, mine.before = following, None
-        check(code, what)
+        check(code, what, {errno.EINVAL: "this is no state of a loader, or one of a data set with other records"})
         turn.drop()
         return _Batches(self, mine)
 
@@ -445,15 +478,20 @@ class Loader:
         if turn.placed:
             return turn.place.raw
         state = ctypes.create_string_buffer(STATE_SIZE)
-        check(library().lmdbio_loader_save(handle, state), "saving the state")
+        check(library().lmdbio_loader_save(handle, state), "saving the state",
+              {errno.EINVAL: "no epoch has begun: call epoch() before"})
         return state.raw
 
     def resume(self, state: bytes) -> Iterator[Batch]:
         """Goes on where a state was saved; returns an iterator over the rest of that epoch."""
-        if len(state) != STATE_SIZE:
-            raise ValueError(f"state: must have {STATE_SIZE} bytes, not {len(state)}")
-        return self._begin("resuming", library().lmdbio_loader_restore, bytes(state),
-                           int.from_bytes(state[6:12], "little") + 1)
+        try:
+            length, place = len(state), bytes(state)
+        except TypeError:
+            raise TypeError(f"state={state!r}: must be the {STATE_SIZE} bytes that state() returns") from None
+        if length != STATE_SIZE or len(place) != STATE_SIZE:
+            raise ValueError(f"state: must have {STATE_SIZE} bytes, not {length}")
+        return self._begin("resuming", library().lmdbio_loader_restore, place,
+                           int.from_bytes(place[6:12], "little") + 1)
 
     def quiet(self) -> _Quiet:
         """`with loader.quiet():` begins no read that nothing waits for, around an allreduce."""
@@ -471,7 +509,7 @@ class Loader:
     def verdict(self) -> str:
         """One line that answers "is I/O my bottleneck?"."""
         line = ctypes.create_string_buffer(1024)
-        library().lmdbio_loader_verdict(self._handle, line, len(line))
+        library().lmdbio_loader_verdict(self._opened(), line, len(line))
         return line.value.decode()
 
     def quality(self, epoch: int, start: int, length: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
 
 from ._native import mpi_library
-from .loader import Loader, Path, handle_of, loader_options, path_bytes, whole
+from .loader import Loader, Path, handle_of, loader_options, name_bytes, path_bytes, whole
 
 if TYPE_CHECKING:
     class _Base:
@@ -51,6 +51,7 @@ class Records(_Base):
                  **options: Any) -> None:
         super().__init__()
         path_bytes(path)
+        name_bytes(options.get("name"))
         self.workers = whole("workers", workers)
         loader_options(batch=batch, ranks=ranks, rank=rank, **{
             word: value for word, value in options.items() if word not in ("name", "lock", "comm")})

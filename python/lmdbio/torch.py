@@ -23,7 +23,7 @@ from typing import Any, ContextManager, Iterable, Iterator, Sequence, Union
 
 from .announce import Announcer
 from .keys import Key, Part, Paths, check_key, parts
-from .loader import Path, path_bytes, whole
+from .loader import Path, name_bytes, path_bytes, whole
 
 __all__ = ["AnnouncingSampler", "LazyEnvironment"]
 
@@ -57,6 +57,7 @@ class AnnouncingSampler:
                  lock: bool = False, ahead: int = 256) -> None:
         whole("ahead", ahead, 1)
         check_key(key, path)
+        name_bytes(name)
         self.sampler, self.path, self.key = sampler, path, key
         self.name, self.lock, self.ahead = name, lock, ahead
         self._parts: list[Part] = []

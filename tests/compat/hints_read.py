@@ -93,6 +93,13 @@ def refused(path):
 			print(what, "accepted")
 		except (lmdb.Error, Unusable):
 			print(what, "refused")
+	for call in (lambda: hints.prefetch_keys(env.begin(), [b"a"], dbi="a"), lambda: hints.dbi(env.begin(), "a"),
+			lambda: hints.prefetch_range(env.begin(), 5), lambda: hints.prefetch_range(env.begin(), None, "a")):
+		try:
+			call()
+			print("accepted")
+		except TypeError as error:
+			print(error)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,10 @@ writing: the environment is open for writing
 ended refused
 other refused
 dbi refused
+dbi='a': must be a whole number
+name: 'a' must be bytes
+first: 5 must be bytes
+last: 'a' must be bytes
 END
 "$lmdbio_run" -- "$python" "$reader" refused db > out
 same wrong_handles_are_refused expected out

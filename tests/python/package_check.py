@@ -109,6 +109,40 @@ def shares(path):
     lmdbio.records._worker = lambda: None
 
 
+def arguments(path):
+    """What cannot be is refused by the name of the argument, and what the C library refuses is explained."""
+    for name, kind in ((b"inner", TypeError), (5, TypeError), ("", ValueError), ("inner\0more", ValueError)):
+        for what, call in (("loader", lambda: lmdbio.Loader(path, 8, name=name)),
+                           ("announcer", lambda: Announcer(path, name)),
+                           ("records", lambda: lmdbio.Records(path, 8, name=name)),
+                           ("sampler", lambda: AnnouncingSampler([], path, "order", name=name))):
+            refuses(f"name_{name!r}_of_{what}_is_checked", kind, [f"name={name!r}"], call)
+    for what, call in (("loader", lambda: lmdbio.Loader(path, 8, name="absent")),
+                       ("announcer", lambda: Announcer(path, "absent"))):
+        refuses(f"database_that_{what}_does_not_find_is_named", lmdbio.Error,
+                [path, "'absent'", "none of this name"], call)
+    for place in ("", path + "\0more"):
+        refuses(f"path_{place!r:.5}_is_no_name", ValueError, [f"path={place!r}"], lambda: lmdbio.Loader(place, 8))
+    os.mkdir(path + "-empty")
+    refuses("directory_without_data_is_told", lmdbio.Error, [path + "-empty", "no data.mdb"],
+            lambda: lmdbio.Loader(path + "-empty", 8))
+    refuses("stage_dir_is_named", TypeError, ["stage_dir=5"], lambda: lmdbio.Loader(path, 8, stage_dir=5))
+    refuses("shares_are_at_most_batch", ValueError, ["shares=9", "batch", "8"],
+            lambda: lmdbio.Loader(path, 8, order="sequential", shares=9))
+    refuses("order_is_a_word", ValueError, ["order=['shuffle']"], lambda: lmdbio.Loader(path, 8, order=["shuffle"]))
+    with lmdbio.Loader(path, 8, lock=False) as loader, lmdbio.Loader(path + "-large", 8, lock=False) as other:
+        refuses("state_before_an_epoch_is_explained", lmdbio.Error, ["no epoch has begun"], loader.state)
+        loader.epoch(0)
+        for state in (None, 64, "s" * 64):
+            refuses(f"state_is_bytes: {state!r:.5}", TypeError, [f"state={state!r}", "state()"],
+                    lambda: loader.resume(state))
+        judge("state_is_taken_from_an_array", next(loader.resume(numpy.frombuffer(loader.state(), "u1"))).number == 0)
+        for name, state in (("none", bytes(64)), ("another_data_sets", loader.state())):
+            refuses(f"state_that_is_{name}_is_explained", lmdbio.Error, ["no state", "other records"],
+                    lambda: other.resume(state))
+    judge("closed_loader_is_false", not loader)
+
+
 def announced(path):
     """Numbers and keys are also taken out of arrays, in which 0 is a number as any other."""
     announcer, lib, counts = Announcer(path), lmdbio.library(), []
@@ -125,13 +159,33 @@ def announced(path):
         refuses(f"{name}_of_a_closed_announcer_are_refused", lmdbio.Error, ["announcer is closed"], call)
 
 
+def forked(path):
+    """A forked child is told by each call that the loader is its parent's, also beside one of its own."""
+    with lmdbio.Loader(path, 8, lock=False) as loader:
+        batches, state = loader.epoch(0), loader.state()
+        child = os.fork()
+        if not child:
+            told = 0
+            own = lmdbio.Loader(path, 8, lock=False)
+            for call in (lambda: next(batches), loader.state, loader.stats, loader.verdict, lambda: len(loader),
+                         lambda: loader.records, lambda: loader.epoch(0), lambda: loader.resume(state),
+                         lambda: loader.quality(0, 0, 1)):
+                try:
+                    call()
+                except lmdbio.Error as error:
+                    told += error.code == errno.ECHILD and "open one" in str(error)
+            os._exit(0 if told == 9 and len(own) == 13 else 1)
+        judge("forked_child_is_told_whose_loader_it_is", os.waitpid(child, 0)[1] == 0)
+        judge("parents_loader_goes_on", next(batches).number == 0)
+
+
 def orders(path):
     """Ranks, runs and machines with other memory have one order: what they do not say depends on none of it."""
     with lmdb.open(path, map_size=1 << 25) as env, env.begin(write=True) as txn:
         for i in range(100):
             txn.put(b"%04d" % i, b"v" * 100000)
-    look = ("import ast, lmdbio, sys; loader = lmdbio.Loader(sys.argv[1], 8, lock=False, **ast.literal_eval(sys.argv[2])); "
-            "loader.epoch(0); print(loader.state().hex(), [i for batch in loader for i in batch.records])")
+    look = ("import ast, lmdbio, sys; "
+            "loader = lmdbio.Loader(sys.argv[1], 8, lock=False, **ast.literal_eval(sys.argv[2])); loader.epoch(0); print(loader.state().hex(), [i for batch in loader for i in batch.records])")
     for options in ({"order": "block"}, {"order": "block", "memory": 1 << 20}, {"order": "opportunistic", "ranks": 2},
                     {"order": "opportunistic", "ranks": 2, "memory": 1 << 20},
                     {"order": "opportunistic", "resident": 20}):
@@ -184,6 +238,7 @@ def iterations(path):
     for name, call in (("next", lambda: next(fifth)), ("next_of_an_older_one", lambda: next(first)),
                        ("iteration", lambda: iter(loader)), ("epoch", lambda: loader.epoch(0)),
                        ("resuming", lambda: loader.resume(state)), ("state", loader.state),
+                       ("length", lambda: len(loader)), ("records", lambda: loader.records), ("verdict", loader.verdict),
                        ("stats", loader.stats), ("quality", lambda: loader.quality(0, 0, 1))):
         try:
             call()
@@ -578,7 +633,9 @@ def main(path):
     folders(path + "-folder")
     shares(path)
     orders(path + "-large")
+    arguments(path)
     announced(path)
+    forked(path)
     iterations(path)
     threads(path)
     older(path)
