@@ -230,7 +230,9 @@ struct lmdbio_loader_options {
  * Collective: no.
  * Threads: any; of an environment that was opened without MDB_NOTLS, one that has no read
  * transaction, nor begins one there before the loader is closed (it would get MDB_BAD_RSLOT).
- * Lifetime: env must stay open until the loader is closed and its batches are given back.
+ * Lifetime: env must stay open until the loader is closed and its batches are given back. As with
+ * mdb_env_open(), a process must not open a data set twice with its lock file: attach to the
+ * environment that is open, or give MDB_NOLOCK.
  * Returns: 0; EINVAL (options that make no sense); ENOENT, ENOTDIR (also: stage_dir is no
  * directory, which a line on standard error says); ENOTSUP (the environment is forwarded to the
  * original); ENOMEM; EAGAIN (no thread); what mdb_env_open(), mdb_txn_begin(), mdb_dbi_open() or

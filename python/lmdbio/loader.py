@@ -314,7 +314,8 @@ class Loader:
     tail         what becomes of a last batch that is not full: 'pad', 'drop' or 'wrap'
     seed         the order's seed
     ranks, rank  how many processes share each batch, and which of them this one is
-    lock         False opens the data set without its lock file (MDB_NOLOCK)
+    lock         False opens the data set without its lock file (MDB_NOLOCK): then no process may write.
+                 True: closing the loader drops the locks of what else this process has open there (<lmdb.h>)
     comm         an mpi4py communicator built for MPICH, or MPICH's own number of one: all its
                  ranks open one loader together, and their nodes keep the records for each other
     memory       bytes for batches that are read ahead

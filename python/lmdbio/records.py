@@ -8,6 +8,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
 
 from ._native import mpi_library
+from .announce import Announcer
 from .loader import Loader, Path, handle_of, loader_options, name_bytes, path_bytes, whole
 
 if TYPE_CHECKING:
@@ -76,14 +77,23 @@ class Records(_Base):
     def __len__(self) -> int:
         """Samples in an epoch of this rank and all its workers, or batches with batches=True."""
         if self._length is None:
-            place = {word: self.options[word] for word in ("name", "lock") if word in self.options}
-            with Loader(self.path, self.batch, **place) as loader:
-                full, rest = divmod(loader.records, self.batch)
+            full, rest = divmod(self._records(), self.batch)
             if self.options.get("tail") == "drop":
                 rest = 0
             self._length = ((full + bool(rest)) * (self.workers or 1) if self.batches
                             else self._samples(full, rest))
         return self._length
+
+    def _records(self) -> int:
+        """How many records the database has.
+
+        It opens no lock file: closing one drops the locks of all environments that the process has open there.
+        """
+        reader = Announcer(self.path, self.options.get("name"), depth=1)
+        try:
+            return reader.entries()
+        finally:
+            reader.close()
 
     def _samples(self, full: int, rest: int) -> int:
         """Counts the places of each batch that are this rank's, as lib/loader/loader_order.c does."""
