@@ -182,7 +182,8 @@ struct lmdbio_batch {
 };
 
 /* Makes of one sample's bytes what the program wants, in `output` (decode_size bytes, zeroes at
- * first). Called in several threads at once. Returns 0 or an error of its own. */
+ * first). Called in several threads at once. Returns 0 or an error of its own, but not
+ * MDB_NOTFOUND, which next() returns at the end of an epoch. */
 typedef int lmdbio_decode_fn(void *context, const struct lmdbio_sample *sample, void *output);
 
 /* Zero everywhere is a default, but for size and batch. Later versions add fields at the end. */
