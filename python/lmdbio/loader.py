@@ -71,7 +71,7 @@ def name_bytes(name: Any) -> Optional[bytes]:
 
 def check_opened(code: int, path: Path, name: Optional[str]) -> None:
     """Raises Error for a code of opening a database that is not 0."""
-    what, texts = os.fsdecode(path), {}
+    what, texts = os.fsdecode(path), {errno.ENOTSUP: "lmdbio leaves it to LMDB, as LMDBIO_DISABLE=1 wants: unset that"}
     if name is not None and code in (MDB_NOTFOUND, MDB_INCOMPATIBLE):
         what, texts = f"{what}: database {name!r}", {MDB_NOTFOUND: "there is none of this name"}
     elif code == errno.ENOENT and os.path.isdir(path):

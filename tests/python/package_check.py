@@ -141,6 +141,10 @@ def arguments(path):
             refuses(f"state_that_is_{name}_is_explained", lmdbio.Error, ["no state", "other records"],
                     lambda: other.resume(state))
     judge("closed_loader_is_false", not loader)
+    script = "import lmdbio, sys; lmdbio.Loader(sys.argv[1], 8, lock=False)"
+    disabled = subprocess.run([sys.executable, "-c", script, path], stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "LMDBIO_DISABLE": "1"})
+    judge("loader_that_is_disabled_says_by_what", disabled.returncode == 1 and "LMDBIO_DISABLE=1" in disabled.stderr)
 
 
 def announced(path):
