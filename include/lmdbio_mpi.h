@@ -125,7 +125,7 @@ int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
  * others, out of memory and a disk's file that it keeps for that, until all have closed theirs.
  * Meanwhile MPI is kept by a session, so that MPI_Finalize does not wait for the others; exit()
  * does afterwards, until they have closed, or ended MPI. A rank that exits without MPI_Finalize
- * ends the job, as ever.
+ * ends the job, as ever; one that has MPI by sessions alone does so if its exit status is not 0.
  *   comm     its ranks take part
  *   loader   set to this rank's; NULL after an error
  *   path     as for lmdbio_loader_open(): the same data on all ranks, though each may read a copy

@@ -196,14 +196,23 @@ static void job_end(struct peer_job *job, bool well)
 	pthread_mutex_unlock(&serving.lock);
 }
 
+/* Whether a program that exits has failed: it has not ended MPI, which it has begun. Of its sessions MPI tells nothing:
+ * one that has these alone tells it by its status. */
+static bool has_failed(int status)
+{
+	int begun = 0, finalized = 0;
+
+	MPI_Initialized(&begun);
+	MPI_Finalized(&finalized);
+	return begun ? !finalized : status != 0;
+}
+
 /* At exit: the others may still ask, and MPI_Finalize would have waited for them too. A program
  * that exits without it has failed: its job is to end at once, as it would without us. */
-static void exit_begins(void)
+static void exit_begins(int status, void *unused)
 {
-	int finalized = 0;
-
-	MPI_Finalized(&finalized);
-	if (serving.process != getpid() || !finalized)
+	(void)unused;
+	if (serving.process != getpid() || has_failed(status))
 		return;
 	pthread_mutex_lock(&serving.lock);
 	for (struct peer_job *job = serving.jobs; job; job = job->next)
@@ -277,7 +286,7 @@ int service_start(struct peer_job *job)
 		return mpi_error_code(rc);
 	pthread_mutex_lock(&serving.lock);
 	if (serving.process != getpid())
-		atexit(exit_begins);
+		on_exit(exit_begins, NULL);
 	serving.process = getpid();
 	pthread_mutex_unlock(&serving.lock);
 	rc = thread_start(&job->service, service_run, job);

@@ -3,7 +3,7 @@
  * what one process gets alone; and does to the other ranks what it is told to.
  *
  *	loader_job [--batch=N] [--seed=N] [--order=WORD] [--block=N] [--buffer=N] [--resident=N]
- *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--hush] [--single]
+ *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--hush] [--single] [--sessions]
  *	           [--compute=MICROSECONDS] [--quiet] [--act=WORD --rank=N --at=BATCH]
  *	           [--save=BATCHES | --restore] [--state=FILE]
  *	           [--stage=DIRECTORY] [--stage-size=BYTES] PATH
@@ -12,7 +12,7 @@
  * epoch a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After
  * each batch the ranks wait for each other, unless --apart, and sleep for --compute. With --hush
  * they do so as contrib/trainer does: each rank keeps its loader quiet meanwhile. --single asks
- * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
+ * MPI for no threads; --sessions begins MPI by a session alone. With --quiet samples are neither looked at nor printed. What `rank` does when
  * it has read `at` batches: close; quiet (it reads no more, and its loader is quiet from then on);
  * stop (and say so first, by a file `stopped` in $LOADER_JOB; the others wait for that); end
  * (MPI_Finalize without closing); exit; kill (itself); run (the program $LOADER_JOB/command, while
@@ -35,7 +35,9 @@ static struct {
 	const char *act, *state;
 	uint64_t save, left;
 	int acting, rank;
-	bool apart, hush, single, quiet, restore;
+	bool apart, hush, single, sessions, quiet, restore;
+	MPI_Comm comm;
+	MPI_Session session;
 } job = {.epochs = 3, .act = ""};
 
 static const struct option flags[] = {
@@ -48,6 +50,7 @@ static const struct option flags[] = {
 	{"apart", no_argument, NULL, 'p'},
 	{"hush", no_argument, NULL, 'h'},
 	{"single", no_argument, NULL, '1'},
+	{"sessions", no_argument, NULL, 'i'},
 	{"block", required_argument, NULL, 'B'},
 	{"buffer", required_argument, NULL, 'u'},
 	{"resident", required_argument, NULL, 'R'},
@@ -126,6 +129,9 @@ static int options_parse(struct lmdbio_loader_options *options, int argc, char *
 		case '1':
 			job.single = true;
 			break;
+		case 'i':
+			job.sessions = true;
+			break;
 		case 'a':
 			job.act = optarg;
 			break;
@@ -163,7 +169,7 @@ static void gather(void)
 	MPI_Request request;
 	int there = 0;
 
-	MPI_Ibarrier(MPI_COMM_WORLD, &request);
+	MPI_Ibarrier(job.comm, &request);
 	while (MPI_Test(&request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && !there)
 		usleep(200);
 }
@@ -332,7 +338,7 @@ static int read_all(const char *path, const struct lmdbio_loader_options *option
 	char name[64];
 	int rc;
 
-	rc = lmdbio_mpi_loader_open(MPI_COMM_WORLD, &loader, path, MDB_NOLOCK, NULL, options);
+	rc = lmdbio_mpi_loader_open(job.comm, &loader, path, MDB_NOLOCK, NULL, options);
 	if (rc)
 		return rc;
 	if (act(loader, 0)) {
@@ -372,21 +378,50 @@ static bool output_apart(void)
 	return freopen(path, "w", stdout);
 }
 
+/* Begins MPI, with a communicator of all ranks. */
+static void begin(int *argc, char ***argv)
+{
+	MPI_Group group;
+	int level;
+
+	if (!job.sessions) {
+		MPI_Init_thread(argc, argv, job.single ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE,
+				&level);
+		job.comm = MPI_COMM_WORLD;
+		return;
+	}
+	MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &job.session);
+	MPI_Group_from_session_pset(job.session, "mpi://WORLD", &group);
+	MPI_Comm_create_from_group(group, "loader_job", MPI_INFO_NULL, MPI_ERRORS_RETURN,
+				   &job.comm);
+	MPI_Group_free(&group);
+}
+
+static void end(void)
+{
+	if (!job.sessions) {
+		MPI_Finalize();
+		return;
+	}
+	MPI_Comm_free(&job.comm);
+	MPI_Session_finalize(&job.session);
+}
+
 int main(int argc, char **argv)
 {
 	struct lmdbio_loader_options options = {
 		.size = sizeof(options), .batch = 16, .order = LMDBIO_ORDER_SHUFFLE, .seed = 1};
-	int level, rc;
+	int rc;
 
 	if (options_parse(&options, argc, argv))
 		return 2;
-	MPI_Init_thread(&argc, &argv, job.single ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
-	MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+	begin(&argc, &argv);
+	MPI_Comm_rank(job.comm, &job.rank);
 	if (!output_apart())
 		return 2;
 	rc = read_all(argv[optind], &options);
 	printf("# rank %d: %d\n", job.rank, rc);
 	fflush(stdout);
-	MPI_Finalize();
+	end();
 	return 0;
 }

@@ -74,6 +74,11 @@ for ranks in 2 4; do
 	done
 	job_loader $ranks $ranks --apart --act=end --rank=0 --at=8
 	others_are_right end_without_close $ranks 0
+	# A program that has MPI by sessions alone calls no MPI_Finalize.
+	for act in close end; do
+		job_loader $ranks $ranks --sessions --apart --act=$act --rank=0 --at=8
+		others_are_right "${act}_with_sessions_alone" $ranks 0
+	done
 done
 
 # --- a rank that is quiet from the beginning, and reads nothing, still reads what others ask for ---
@@ -86,6 +91,9 @@ for ranks in 2 4; do
 done
 
 # --- a rank that fails ends the job, as it would without a loader ---
+job_is_over() {
+	[ -z "$(job_processes)" ]
+}
 for ranks in 2 4; do
 	job_loader $ranks $ranks --act=exit --rank=1 --at=3 2>/dev/null >"$scratch/log"
 	judge "exit_with_${ranks}_ranks_ends_the_job" mpi_ended "$job_status"
@@ -93,6 +101,10 @@ for ranks in 2 4; do
 		sleep 0.05
 	done
 	job_killed=1 job_left "exit_with_${ranks}"
+	job_loader $ranks $ranks --sessions --act=exit --rank=1 --at=3 2>/dev/null >"$scratch/log"
+	judge "exit_with_${ranks}_ranks_and_sessions_alone_ends_the_job" mpi_ended "$job_status"
+	await job_is_over || true
+	job_killed=1 job_left "exit_with_${ranks}_and_sessions_alone"
 done
 
 # --- a rank that is stopped: the others finish, by storage, before it goes on ---
