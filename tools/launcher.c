@@ -4,6 +4,7 @@
 #include "launcher.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 extern char **environ;
+
+enum { START_PATIENCE = 100 /* ms: how long the launcher may take to start the other processes */ };
 
 /* Whether a variable is this process's door to its launcher. The program's rank and their number
  * stay: many a program divides its work by them. */
@@ -75,13 +78,16 @@ static bool line_read(char *line, size_t size)
 	return n > 0;
 }
 
+/* Where all processes of a job end while MPICH's launcher (4.0) still starts them, it fails an assertion of its own. */
 void launcher_greet(void)
 {
+	struct pollfd ready = {.fd = launcher_descriptor(), .events = POLLIN};
 	char line[1024];
 
 	/* Its answer must find a reader. */
-	if (line_write("cmd=init pmi_version=1 pmi_subversion=1\n"))
-		(void)line_read(line, sizeof(line));
+	if (line_write("cmd=init pmi_version=1 pmi_subversion=1\n") &&
+	    line_read(line, sizeof(line)))
+		(void)poll(&ready, 1, START_PATIENCE);
 }
 
 bool launcher_meet(void)

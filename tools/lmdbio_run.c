@@ -2,6 +2,7 @@
 /* Starts a program so that it reads through lmdbio. */
 #include "config.h"
 #include "drop_in.h"
+#include "launcher.h"
 #include "preload_check.h"
 #include "program_start.h"
 #include "run_count.h"
@@ -310,18 +311,28 @@ static int environment_set(const struct run_options *options, const char *preloa
 		(setenv("LMDBIO_MPI", "1", 1) || setenv(threads[0], threads[1], 0)));
 }
 
+/* Ends the job of a rank that ends before MPI begins: the other ranks would wait for it. */
+static int rank_fail(const struct run_options *options, int status)
+{
+	if (options->mpi || options->mpi_inside)
+		launcher_greet();
+	return status;
+}
+
 /* Becomes the program. Returns an exit status where that fails. */
 static int become(void *context)
 {
 	const struct run_options *options = context;
 	char self[16];
+	int status;
 
 	snprintf(self, sizeof(self), "%d", (int)getpid());
 	if (options->mpi_inside && setenv("LMDBIO_MPI_PID", self, 1)) {
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(errno));
-		return TOOL_FAILED;
+		return rank_fail(options, TOOL_FAILED);
 	}
-	return program_become(run_tool.name, options->program);
+	status = program_become(run_tool.name, options->program);
+	return options->mpi_inside ? rank_fail(options, status) : status;
 }
 
 static int program_start(struct run_options *options, const char *library, const char *preload)
@@ -342,10 +353,10 @@ static int program_start(struct run_options *options, const char *library, const
 	/* The program finds it beside the library, which a person may have named. */
 	if (options->mpi_inside && !options->check && !options->library &&
 	    !tool_place_module("lmdbio-run"))
-		return TOOL_FAILED;
+		return rank_fail(options, TOOL_FAILED);
 	if (environment_set(options, preload)) {
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(errno));
-		return TOOL_FAILED;
+		return rank_fail(options, TOOL_FAILED);
 	}
 	if (options->check)
 		return tool_output_end(
@@ -366,14 +377,14 @@ int main(int argc, char **argv)
 
 	rc = parse(&options, argc, argv);
 	if (rc)
-		return rc;
+		return rank_fail(&options, rc);
 	if (library_resolve(options.library, library))
-		return TOOL_FAILED;
+		return rank_fail(&options, TOOL_FAILED);
 	later_resolve(options.library, library, later);
 	preload = preload_compose(library, later);
 	if (!preload) {
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(ENOMEM));
-		return TOOL_FAILED;
+		return rank_fail(&options, TOOL_FAILED);
 	}
 	rc = options.print_env ? environment_print(&options, library, preload)
 			       : program_start(&options, library, preload);

@@ -2,6 +2,7 @@
 /* Starts a server that keeps data sets in the memory of nodes, asks it and ends it. */
 #include "container/container.h"
 #include "env/staged.h"
+#include "launcher.h"
 #include "mpi/mpi_module.h"
 #include "node/node_socket.h"
 #include "run_signals.h"
@@ -295,8 +296,10 @@ int main(int argc, char **argv)
 	struct serve_options options = {0};
 	int status = parse(&options, argc, argv);
 
-	if (status)
+	if (status) {
+		launcher_greet(); /* the other ranks would wait for this one */
 		return status;
+	}
 	if (options.status)
 		return status_print();
 	return options.stop ? server_stop() : serve(&options);

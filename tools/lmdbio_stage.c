@@ -468,6 +468,7 @@ static int work_by_servers(void)
 	snprintf(memory, sizeof(memory), "%" PRIu64, options.stage.memory);
 	if (options.stage.memory && setenv("LMDBIO_MEMORY", memory, 1)) {
 		tool_complain(&stage_tool, "%s", strerror(errno));
+		launcher_greet(); /* as in main() */
 		return TOOL_FAILED;
 	}
 	return tool_output_end(&stage_tool, run_job(&job));
@@ -479,8 +480,10 @@ int main(int argc, char **argv)
 	const struct mpi_module *module;
 	int status = parse(argc, argv), rc;
 
-	if (status)
+	if (status) {
+		launcher_greet(); /* the other ranks would wait for this one */
 		return status;
+	}
 	if (options.by_servers)
 		return work_by_servers();
 	tool_signals_catch();

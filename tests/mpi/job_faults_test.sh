@@ -170,6 +170,27 @@ for command in "run --mpi -- touch $scratch/begun" "stage --to=$scratch/ssd $scr
 	job_killed=1 job_left "rank_without_descriptors_of_${command%% *}"
 done
 judge rank_without_descriptors_starts_no_program test ! -e "$scratch/begun"
+
+# The same of a rank that refuses what is right on the other nodes: a name that is not there, or another command line.
+# mpiexec would read the input of the loop.
+while read -r name command right wrong; do
+	status=0
+	# shellcheck disable=SC2016,SC2086
+	MPI_SECONDS=60 mpi_job 2 2 sh -c '[ "$PMI_RANK" = 0 ] && exec "$1" $2; exec "$1" $3' sh \
+		"$top_builddir/tools/lmdbio-$command" "${right//,/ }" "${wrong//,/ }" </dev/null >"$scratch/job.log" 2>&1 || status=$?
+	judge "rank_of_${command}_that_refuses_${name}_ends_the_job" mpi_ended "$status"
+	await job_is_gone || true
+	job_killed=1 job_left "rank_of_${command}_that_refuses_$name"
+done <<END
+a_directory run --mpi,touch,$scratch/begun --mpi,--staged=missing,touch,$scratch/begun
+a_library run --mpi,touch,$scratch/begun --mpi,--library=missing,touch,$scratch/begun
+a_program run --mpi=inside,$top_builddir/tests/mpi/inside_reader,plain,$scratch/backing/img --mpi=inside,missing
+an_option stage --to=$scratch/ssd,$scratch/backing/img --bad,$scratch/backing/img
+a_size stage --tier=memory,$scratch/backing/img --tier=memory,--memory=bad,$scratch/backing/img
+a_set serve $scratch/backing/img missing
+a_set convert -q,$scratch/backing/img,$scratch/ssd/img.zst -q,missing,$scratch/ssd/img.zst
+END
+judge rank_that_refuses_starts_no_program test ! -e "$scratch/begun"
 rm -rf "$scratch/ssd"
 
 # A waiting program that is killed before it is told to begin: its rank ends with that, and the others go on.

@@ -9,6 +9,7 @@
 #include "convert_words.h"
 #include "import_labels.h"
 #include "import_records.h"
+#include "launcher.h"
 #include "tool_env.h"
 
 #include "config.h"
@@ -542,6 +543,19 @@ static int work(struct convert *convert)
 	return rc;
 }
 
+static int parse(struct parsing *parsing, int argc, char **argv)
+{
+	int key, rc;
+
+	while ((key = tool_option_next(&convert_tool, argc, argv)) != -1)
+		if (!option_take(parsing, key))
+			return TOOL_FAILED;
+	rc = operands_take(parsing, argc, argv);
+	if (!rc)
+		rc = forms_decide(parsing->convert);
+	return rc ? rc : options_judge(parsing);
+}
+
 int main(int argc, char **argv)
 {
 	struct convert convert = {.level = CONVERT_LEVEL,
@@ -549,20 +563,13 @@ int main(int argc, char **argv)
 				  .threads = cores(),
 				  .limits = {.value = VALUE_DEFAULT, .expansion = EXPANSION}};
 	struct parsing parsing = {.convert = &convert};
-	int key, rc;
+	int rc;
 
 	argc = words_split(argc, argv, &argv);
-	if (argc < 0)
-		return convert_fail("the command line", ENOMEM);
-	while ((key = tool_option_next(&convert_tool, argc, argv)) != -1)
-		if (!option_take(&parsing, key))
-			return TOOL_FAILED;
-	rc = operands_take(&parsing, argc, argv);
-	if (!rc)
-		rc = forms_decide(&convert);
-	if (!rc)
-		rc = options_judge(&parsing);
-	if (!rc)
+	rc = argc < 0 ? convert_fail("the command line", ENOMEM) : parse(&parsing, argc, argv);
+	if (rc)
+		launcher_greet(); /* the other ranks would wait for this one */
+	else
 		rc = job_begin(&convert, parsing.threads_given);
 	if (!rc)
 		rc = job_end(&convert, work(&convert));
