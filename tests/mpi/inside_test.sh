@@ -87,6 +87,14 @@ interpreted() {
 	at_most "interpreter_with_$1_ranks_bytes" "$bytes" "$most"
 }
 
+# A single rank: in some of these it has MPI by lmdbio's session alone.
+for how in plain multiple early single later never; do
+	inside "$how" 1
+	equal "${how}_with_1_rank_sees_the_same" "$expected" "$(sum)"
+	equal "${how}_with_1_rank_says_nothing" 0 "$(refusals .)"
+done
+job_left programs_with_1
+
 for ranks in 2 4; do
 	# Also before they begin MPI, without it, and whatever threads they ask for.
 	for how in plain multiple early single funneled later never; do

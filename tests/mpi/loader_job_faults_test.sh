@@ -54,6 +54,12 @@ for ranks in 2 4; do
 	done
 done
 
+job_loader 1 1 --apart
+samples rank.0 >"$scratch/expected.1"
+job_loader 1 1 --sessions --apart
+equal single_rank_with_sessions_alone_ends_well 0 "$job_status"
+judge single_rank_with_sessions_alone_gets_all cmp "$scratch/expected.1" <(samples rank.0)
+
 # others_are_right NAME RANKS ACTING: all but one have got all.
 others_are_right() {
 	local rank
