@@ -12,6 +12,7 @@
 #include "mpi/mpi_module.h"
 #include "util/clock.h"
 #include "util/phrases.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -207,6 +208,9 @@ static int tier_judge(void)
 					"with --tier=memory the nodes' servers read: --to, "
 					"--reader, --hints, --buffer and --stagger say nothing "
 					"to them");
+	if (options.by_servers && stage->memory && stage->memory < SETTINGS_MEMORY_LEAST)
+		return tool_usage_error(&stage_tool,
+					"--memory wants 1M or more with --tier=memory");
 	options.stage.target = options.in_parts ? LMDBIO_STAGE_PARTS : LMDBIO_STAGE_MEMORY;
 	return 0;
 }

@@ -106,12 +106,13 @@ const struct mpi_module *tool_place_begin(const char *command, struct mpi_place 
 {
 	const struct mpi_module *module = tool_place_module(command);
 	int rc = module ? module->begin(false, place) : 0;
+	const char *remedy = rc == EMFILE || rc == EFBIG || rc == ENOMEM ? remedy_find(rc) : NULL;
 
 	if (module && !rc)
 		return module;
 	if (rc)
 		fprintf(stderr, "%s: MPI does not start: %s%s%s\n", command, strerror(rc),
-			rc == EMFILE ? ": " : "", rc == EMFILE ? remedy_find(rc) : "");
+			remedy ? ": " : "", remedy ? remedy : "");
 	launcher_greet();
 	return NULL;
 }

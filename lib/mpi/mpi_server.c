@@ -69,6 +69,16 @@ static void server_free(struct server *serving)
 	free(serving);
 }
 
+/* Why a set that was named is not served. */
+static const char *refusal_text(int rc)
+{
+	if (rc < 0)
+		return "no LMDB data set: lmdbio-check says why";
+	return rc == ENOSPC ? "this node's memory budget leaves less than 12 MiB for it: give it "
+			      "more (LMDBIO_MEMORY)"
+			    : strerror(rc);
+}
+
 static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 {
 	int rc;
@@ -101,8 +111,7 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 
 		server->unopened = server->unopened ? server->unopened : failed;
 		if (failed && !work->fills)
-			log_line("%s: not served: %s", *path,
-				 failed > 0 ? strerror(failed) : "no LMDB data set: lmdbio-check says why");
+			log_line("%s: not served: %s", *path, refusal_text(failed));
 	}
 	return rc;
 }

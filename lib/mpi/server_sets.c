@@ -168,6 +168,20 @@ static int file_open(const char *path)
 	return fd;
 }
 
+/* The set of a file that has been named before, by this path or another. NULL: there is none. */
+static struct server_set *named_before(const struct server *server, int fd)
+{
+	struct server_set *set = server->sets;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return NULL;
+	while (set && (set->identity.device != st.st_dev || set->original.inode != st.st_ino ||
+		       !server_set_holds(set)))
+		set = set->next;
+	return set;
+}
+
 int server_set_open(struct server *server, const char *path)
 {
 	struct server_set *set;
@@ -175,6 +189,10 @@ int server_set_open(struct server *server, const char *path)
 
 	if (fd < 0)
 		return errno;
+	if (named_before(server, fd)) {
+		close(fd);
+		return 0;
+	}
 	rc = set_make(server, fd, NULL, &set);
 	if (!rc)
 		set->lasting = true;

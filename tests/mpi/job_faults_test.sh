@@ -165,10 +165,15 @@ for command in "run --mpi -- touch $scratch/begun" "stage --to=$scratch/ssd $scr
 	MPI_SECONDS=60 mpi_job 2 2 sh -c '[ "$PMI_RANK" = 0 ] || ulimit -n 30; exec "$@"' sh \
 		"$top_builddir"/tools/lmdbio-$command >"$scratch/job.log" 2>&1 || status=$?
 	judge "rank_without_descriptors_ends_the_job_of_${command%% *}" mpi_ended "$status"
-	judge "rank_without_descriptors_of_${command%% *}_says_why" grep -q 'MPI does not start: Too many open files' "$scratch/job.log"
+	judge "rank_without_descriptors_of_${command%% *}_says_why" grep -q 'MPI does not start: Too many open files: ulimit -n' "$scratch/job.log"
 	await job_is_gone || true
 	job_killed=1 job_left "rank_without_descriptors_of_${command%% *}"
 done
+status=0
+# shellcheck disable=SC2016
+mpi_job 1 1 sh -c 'ulimit -f 100; exec "$@"' sh "$lmdbio_run" --mpi -- true >"$scratch/job.log" 2>&1 || status=$?
+judge "rank_whose_files_may_not_be_long_enough_says_why: $status" \
+	grep -q 'MPI does not start: File too large: ulimit -f' "$scratch/job.log"
 judge rank_without_descriptors_starts_no_program test ! -e "$scratch/begun"
 
 # The same of a rank that refuses what is right on the other nodes: a name that is not there, or another command line.

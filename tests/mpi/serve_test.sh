@@ -115,6 +115,17 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	judge "name_that_is_only_bound_is_told" grep -q "another program has taken the name" "$scratch/out.bind"
 fi
 
+# A set that is named twice is kept once; one that there is no memory for is said.
+serve_start 1 "$set_path" "$set_path/data.mdb"
+equal "set_that_is_named_twice_is_kept_once" 1 "$(at 0 "$serve" --status | grep -c data.mdb)"
+at 0 "$serve" --stop
+wait "$served"
+equal "set_that_is_named_twice_is_served" 0 "$(grep -c 'not served' "$scratch/serve.log")"
+serve_start 1 --memory=1M "$set_path"
+at 0 "$serve" --stop
+wait "$served"
+judge "set_without_memory_is_said" grep -q "$set_path: not served: this node's memory budget" "$scratch/serve.log"
+
 cold
 rc=0
 at 0 "$serve" "$set_path" "$scratch/no-such-set" >"$scratch/out" 2>&1 || rc=$?

@@ -139,6 +139,8 @@ status tier_beside_hold_is_refused 2 "$stage" --tier=ssd --to=to0 --hold mount/i
 status shared_tier_is_refused 2 "$stage" --tier=ssd --to=to0 --shared mount/img
 status memory_tier_with_a_directory_is_refused 2 "$stage" --tier=memory --to=to0 mount/img
 status memory_tier_that_is_staggered_is_refused 2 "$stage" --tier=memory --stagger=2 mount/img
+status memory_tier_with_less_than_1M_is_refused 2 "$stage" --tier=memory --memory=1023k mount/img
+says memory_tier_with_less_than_1M_says_what_to_do '--memory wants 1M or more with --tier=memory'
 staging 4 4 --tier=memory --memory=1M --verbose mount/img -- touch ran
 judge memory_tier_with_too_little_is_ENOSPC_on_all_ranks all_ranks_say 4 "No space left in a node's memory budget"
 judge memory_tier_with_too_little_starts_no_program test $rc -eq 2 -a ! -e ran
