@@ -299,10 +299,21 @@ static int environment_print(const struct run_options *options, const char *libr
 	return tool_output_end(&run_tool, TOOL_OK);
 }
 
+/* A setting as the program gets it, which may begin in another directory. */
+static const char *setting_of(const struct run_options *options, int i)
+{
+	const char *value = options->settings[i];
+	bool is_path = i == SET_STAGED ? !options->mpi /* it is expanded first */
+				       : i == SET_LMDB1 && strcasecmp(value, "none");
+
+	return is_path ? program_path(value) : value;
+}
+
 static int environment_set(const struct run_options *options, const char *preload)
 {
 	for (int i = 0; i < SETTINGS; i++)
-		if (options->settings[i] && setenv(variables[i].variable, options->settings[i], 1))
+		if (options->settings[i] &&
+		    setenv(variables[i].variable, setting_of(options, i), 1))
 			return -1;
 	return setenv("LD_PRELOAD", preload, 1) ||
 	       (options->verbose && setenv("LMDBIO_VERBOSE", "1", 1)) ||

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "run_job.h"
 #include "launcher.h"
+#include "program_start.h"
 #include "stage_program.h"
 #include "tool_common.h"
 #include "tool_env.h"
@@ -396,7 +397,7 @@ static int program_run(struct stage_program *program, const struct mpi_module *m
 {
 	if (hold)
 		return stage_program_run(program, "LMDBIO_NODE", module->stage_node(hold));
-	return stage_program_run(program, "LMDBIO_STAGED", options.stage.directory);
+	return stage_program_run(program, "LMDBIO_STAGED", program_path(options.stage.directory));
 }
 
 static void wait_for_signal(void)

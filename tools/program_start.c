@@ -70,6 +70,16 @@ const char *program_remedy(const char *name, const char *path, int rc)
 		       : "check its name, or give its path";
 }
 
+const char *program_path(const char *path)
+{
+	char *here = *path == '/' ? NULL : getcwd(NULL, 0), *text = NULL;
+
+	if (here && asprintf(&text, "%s/%s", here, path) < 0)
+		text = NULL;
+	free(here);
+	return text ? text : path;
+}
+
 int program_become(const char *tool, char **arguments)
 {
 	char path[PATH_MAX] = "";

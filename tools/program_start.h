@@ -14,4 +14,8 @@ const char *program_remedy(const char *name, const char *path, int rc);
  * 127 where the program or its interpreter is not there. */
 int program_become(const char *tool, char **arguments);
 
+/* A file as a program finds it that begins in another directory: from the root. What is returned lasts; `path` itself where
+ * there is no memory or no working directory. */
+const char *program_path(const char *path);
+
 #endif

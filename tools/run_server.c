@@ -3,6 +3,7 @@
 #include "config.h"
 #include "run_server.h"
 
+#include "program_start.h"
 #include "tool_common.h"
 #include "tool_place.h"
 
@@ -83,9 +84,10 @@ static void server_work(const struct run_job *job, const struct mpi_module *modu
 				.together = !job->start,
 				.paths = job->paths,
 				.fills = job->paths != NULL};
+	const char *staged = tool_place_staged(&news->place);
 	int rc;
 
-	snprintf(news->staged, sizeof(news->staged), "%s", tool_place_staged(&news->place));
+	snprintf(news->staged, sizeof(news->staged), "%s", *staged ? program_path(staged) : "");
 	rc = module->serve_begin(&work);
 	if (rc && rc != EADDRINUSE && !job->paths) /* the programs read for themselves then */
 		fprintf(stderr, "%s: the node is not served: %s\n", job->tool, strerror(rc));

@@ -59,6 +59,10 @@ judge "users_node_name_stays" test "$(cat out)" = mine
 LMDBIO_NODE=mine mpi_job 2 2 "$lmdbio_run" --mpi -- sh -c 'echo "$LMDBIO_NODE"' | sort > out
 judge "nodes_of_one_machine_have_names_of_their_own" test "$(cat out)" = "mine#0
 mine#1"
+mkdir staged0 staged1
+mpi_job 2 2 "$lmdbio_run" --mpi --staged=staged%n -- sh -c 'echo "$LMDBIO_STAGED"' | sort > out
+judge "nodes_directories_have_their_whole_paths" test "$(cat out)" = "$PWD/staged0
+$PWD/staged1"
 
 # Signals to lmdbio-run are meant for the program.
 cat > traps <<'END'

@@ -17,7 +17,7 @@ mkdir img packed
 # --- programs ---
 mkdir to=
 judge program_is_told_of_a_directory_that_ends_with_an_equals_sign test \
-	"$("$stage" --quiet --to=to= img -- sh -c 'echo "$LMDBIO_STAGED"')" = to=
+	"$("$stage" --quiet --to=to= img -- sh -c 'echo "$LMDBIO_STAGED"')" = "$PWD/to="
 odd=$(printf 'odd\377')
 ln -s img "$odd"
 "$stage" --measure --json "$odd" > out
@@ -33,6 +33,9 @@ judge program_after_the_staging_ends_well test $rc -eq 0
 judge program_of_each_rank_reads_the_same test "$(grep -cxF -f original out)" -eq 2
 judge program_says_that_it_reads_the_copy grep -q 'data.mdb: its staged copy' err
 judge program_reads_the_copy test "$(grep -c 'its staged copy' err)" -eq 2
+"$stage" --quiet --to=to0 img -- sh -c 'set_path=$PWD/$3; cd / && env $1 "$2" "$set_path"' sh "$ours" "$reader" img > out 2> err
+same program_in_another_directory_reads_the_same original out
+judge program_in_another_directory_reads_the_copy grep -q 'its staged copy' err
 env $ours LMDBIO_STAGED=to0 "$reader" img > out 2> err
 same program_reads_the_copy_later_on original out
 judge program_says_so_later_on grep -q 'its staged copy' err

@@ -205,6 +205,8 @@ verdict run_without_program_2 2 'no PROGRAM is given' --verbose
 verdict run_with_a_setting_that_makes_no_sense_2 2 'memory wants auto, a size of 1M' --memory=lots -- ./user
 verdict run_with_a_switch_that_makes_no_sense_2 2 'prefetch wants 0 or 1' --prefetch=maybe -- ./user
 verdict run_with_a_directory_that_is_missing_2 2 'staged wants a directory' --staged=/no/such -- ./user
+mkdir staged
+judge run_gives_a_directory_its_whole_path test "$("$lmdbio_run" --staged=staged -- sh -c 'echo "$LMDBIO_STAGED"')" = "$PWD/staged"
 verdict run_unknown_option_2 2 'unrecognized option' --nonsense -- ./user
 verdict check_odd_argument_2 2 'takes nothing or =run' --check=maybe -- ./user
 verdict run_missing_library_2 2 'No such file' --library=/no/such.so -- ./user
