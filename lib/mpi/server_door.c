@@ -61,6 +61,7 @@ static void client_accept(struct server *server)
 
 	/* What cannot be taken would stay, and end each sleep of the server; so it is refused. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+		server_sets_starve(server);
 		listener_close(server);
 		return;
 	}
@@ -95,6 +96,9 @@ static bool client_hello(struct server *server, struct server_client *client)
 	if (message.version == NODE_VERSION && message.word == NODE_HELLO && fd >= 0) {
 		answer.error = server_set_join(server, fd, &message.identity, &client->set);
 		fd = -1;
+	} else if (message.word == NODE_HELLO) {
+		/* The kernel drops a descriptor that there is no number for. */
+		server_sets_starve(server);
 	}
 	if (fd >= 0)
 		close(fd);

@@ -131,6 +131,7 @@ struct server {
 	int epoll, listener;
 	bool ending; /* no wish is taken any more */
 	bool stopped; /* it was told to end, or a peer told it that it ends */
+	bool starved; /* descriptors were short for a program or a set, and no set has been given up since */
 	int unopened; /* why the first named set that could not be opened was not */
 	struct server_client *clients;
 	struct server_set *sets;
@@ -168,8 +169,10 @@ int server_sets_fit(const struct server *server);
 int server_sets_failed(const struct server *server);
 bool server_sets_are_brought(const struct server *server);
 int server_sets_lack(const struct server *server);
-/* Gives up sets that no process has used for long, when all together are more than the budget. */
+/* Gives up sets that no process has used for long, when all together are more than the budget, or descriptors were short. */
 void server_sets_trim(struct server *server);
+/* A set cannot be opened. If descriptors are short, sets that no process uses are to be given up for it. */
+void server_sets_starve(struct server *server);
 uint64_t server_chunk_length(const struct server_set *set, uint64_t chunk); /* in whole blocks */
 int server_owner(const struct server_set *set, uint64_t chunk);
 

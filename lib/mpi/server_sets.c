@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUDGET_LEAST = 12 << 20, UNPACKED = 64 << 20 /* bytes */ };
+enum { BUDGET_LEAST = 12 << 20, UNPACKED = 64 << 20 /* bytes */, SET_DESCRIPTORS = 8 };
 static const uint64_t idle_ns = 10000000000;
 
 /* Identifies the file, and the data in it, and opens what the data is read through. Returns 0 or an errno. */
@@ -97,6 +97,11 @@ static int set_attach(struct server *server, struct server_set *set)
 	return rc ? rc : set->sums ? 0 : ENOMEM;
 }
 
+void server_sets_starve(struct server *server)
+{
+	server->starved = server->starved || !descriptors_free(SET_DESCRIPTORS);
+}
+
 /* The set of a descriptor, which is taken in any case. `identity`: the job form of what it must be, or
  * NULL. */
 static int set_make(struct server *server, int fd, const struct identity *identity,
@@ -127,6 +132,7 @@ static int set_make(struct server *server, int fd, const struct identity *identi
 	if (!rc)
 		rc = set_attach(server, set);
 	if (rc) {
+		server_sets_starve(server);
 		set_free(set);
 		return rc;
 	}
@@ -187,8 +193,11 @@ int server_set_open(struct server *server, const char *path)
 	struct server_set *set;
 	int fd = file_open(path), rc;
 
-	if (fd < 0)
-		return errno;
+	if (fd < 0) {
+		rc = errno;
+		server_sets_starve(server);
+		return rc;
+	}
 	if (named_before(server, fd)) {
 		close(fd);
 		return 0;
@@ -255,9 +264,9 @@ struct server_set *server_set_find(struct server *server, const char *path,
 		if (identity_equal_job(&set->identity, identity) && !strcmp(set->path, path))
 			return set;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || set_make(server, fd, identity, &set))
-		return NULL;
-	return set;
+	if (fd < 0)
+		server_sets_starve(server);
+	return fd < 0 || set_make(server, fd, identity, &set) ? NULL : set;
 }
 
 void server_sets_close(struct server *server)
@@ -333,13 +342,14 @@ static bool is_in_use(const struct server *server, const struct server_set *set,
 void server_sets_trim(struct server *server)
 {
 	uint64_t used = 0, budget = memory_budget(settings_get()), now = clock_now();
+	bool any = false;
 
 	/* Before others are short of room: they have no more than is left. */
 	budget -= budget / 8;
 	for (const struct server_set *set = server->sets; set; set = set->next)
 		used += arena_used(set->arena);
 	for (struct server_set **link = &server->sets, *set; (set = *link);) {
-		if (used <= budget)
+		if (used <= budget && !server->starved)
 			return;
 		if (is_in_use(server, set, now)) {
 			link = &set->next;
@@ -348,7 +358,9 @@ void server_sets_trim(struct server *server)
 		used -= arena_used(set->arena);
 		*link = set->next;
 		set_free(set);
+		any = true;
 	}
+	server->starved = server->starved && !any;
 }
 
 uint64_t server_chunk_length(const struct server_set *set, uint64_t chunk)

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "mpi/server_private.h"
 
+#include "env_fixture.h"
 #include "node/node_socket.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -117,11 +119,56 @@ static void door_when_its_name_is_taken_then_its_clients_stay(void **state)
 	server_door_close(&server);
 }
 
+static size_t value_make(void *bytes, uint64_t i)
+{
+	memset(bytes, (int)i, 4096);
+	return 4096;
+}
+
+/* Of a server that stays, as lmdbio-serve does, earlier data sets would keep all further ones out. */
+static void sets_when_descriptors_end_then_one_that_is_not_used_goes(void **state)
+{
+	char name[40];
+	struct server server = {
+		.node = name, .epoll = -1, .listener = -1, .place = {.ranks = 1, .nodes = 1}};
+	struct place place, further;
+	struct rlimit was;
+
+	(void)state;
+	snprintf(name, sizeof(name), "sets-%d", (int)getpid());
+	place_make(&place);
+	place_put_records(&place, 4, 4096, value_make);
+	place_make(&further);
+	place_put_records(&further, 4, 4096, value_make);
+	assert_int_equal(server_set_open(&server, place.data), 0);
+	server_sets_trim(&server);
+	assert_non_null(server.sets);
+
+	was = descriptors_end();
+	assert_int_equal(server_set_open(&server, further.data), EMFILE);
+	server_sets_trim(&server);
+	assert_non_null(server.sets); /* it was named, and stays */
+	server.sets->lasting = false;
+	server.sets->used_at = 0;
+	server_sets_trim(&server);
+	assert_null(server.sets);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(server_set_open(&server, further.data), 0);
+	server.sets->lasting = false;
+	server.sets->used_at = 0;
+	server_sets_trim(&server); /* there are enough */
+	assert_non_null(server.sets);
+	server_sets_close(&server);
+	place_remove(&further);
+	place_remove(&place);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(door_when_descriptors_end_then_it_refuses_and_opens_again),
 		cmocka_unit_test(door_when_its_name_is_taken_then_its_clients_stay),
+		cmocka_unit_test(sets_when_descriptors_end_then_one_that_is_not_used_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
