@@ -20,6 +20,8 @@ from lmdbio.torch import LazyEnvironment
 RECORDS, BATCH = 40, 8
 LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")  # instructions after which CPython looks for signals
 SOURCES = tuple(os.path.join(os.path.dirname(lmdbio.__file__), name) for name in ("loader.py", "announce.py", "torch.py"))
+MONITORING = getattr(sys, "monitoring", None)
+TOOL = 4  # of the numbers that no tool of CPython's has
 bad = False
 
 
@@ -40,29 +42,54 @@ class Moments:
         self.opcodes, self.before = {}, {}
 
     def __enter__(self):
-        sys.settrace(self.begin)
+        if MONITORING:
+            # Since CPython 3.12 a trace function misses instructions of a function that it has not seen yet.
+            events = MONITORING.events
+            MONITORING.use_tool_id(TOOL, "moments")
+            MONITORING.register_callback(TOOL, events.PY_START, self.start)
+            MONITORING.register_callback(TOOL, events.INSTRUCTION, self.instruction)
+            MONITORING.set_events(TOOL, events.PY_START | events.INSTRUCTION)
+        else:
+            sys.settrace(self.begin)
 
     def __exit__(self, *_):
-        sys.settrace(None)
+        if MONITORING:
+            MONITORING.set_events(TOOL, 0)
+            MONITORING.free_tool_id(TOOL)
+        else:
+            sys.settrace(None)
+
+    def is_chosen(self, code):
+        return code.co_filename in SOURCES and code.co_name not in ("__del__", "back")
+
+    def pass_by(self, frame, offset):
+        """An instruction that comes next: a moment, if CPython looks for signals before it."""
+        if frame.f_code not in self.opcodes:
+            self.opcodes[frame.f_code] = {i.offset: i.opname for i in dis.get_instructions(frame.f_code)}
+        before = self.before.get(id(frame), "")
+        self.before[id(frame)] = self.opcodes[frame.f_code].get(offset, "")
+        if before.startswith(LOOKS):
+            self.passed += 1
+            if self.passed == self.chosen:
+                self.sent = True
+                signal.raise_signal(signal.SIGINT)
+
+    def start(self, code, _):
+        self.before.pop(id(sys._getframe(1)), None)
+
+    def instruction(self, code, offset):
+        if self.is_chosen(code):
+            self.pass_by(sys._getframe(1), offset)
 
     def begin(self, frame, event, _):
-        code = frame.f_code
-        if code.co_filename not in SOURCES or code.co_name in ("__del__", "back"):
+        if not self.is_chosen(frame.f_code):
             return None
-        if code not in self.opcodes:
-            self.opcodes[code] = {i.offset: i.opname for i in dis.get_instructions(code)}
         frame.f_trace_opcodes = True
         return self.step
 
     def step(self, frame, event, _):
         if event == "opcode":
-            before = self.before.get(id(frame), "")
-            self.before[id(frame)] = self.opcodes[frame.f_code].get(frame.f_lasti, "")
-            if before.startswith(LOOKS):
-                self.passed += 1
-                if self.passed == self.chosen:
-                    self.sent = True
-                    signal.raise_signal(signal.SIGINT)
+            self.pass_by(frame, frame.f_lasti)
         elif event == "return":
             self.before.pop(id(frame), None)
         return self.step
