@@ -200,6 +200,17 @@ status existing_target_is_overwritten_by_force 0 "$convert" -q -f -1 large there
 judge existing_target_is_another sh -c '! cmp -s there.zst level3.zst'
 status missing_source_is_refused 2 "$convert" nowhere nowhere.zst
 says missing_source_is_named 'nowhere: No such file'
+mkdir -p shards.tar.d
+cp level3.zst shards.tar.d/images.tar.zst
+cp level3.zst shards.tar.d
+for name in level3.zst images.tar.zst; do
+	"$convert" -q "shards.tar.d/$name" shards.tar.d/back.mdb
+	judge "container_named_shards.tar.d/${name}_is_no_archive" cmp shards.tar.d/back.mdb $data
+	rm -f shards.tar.d/back.mdb
+done
+echo text > shards.tar.d/list
+told text_below_a_directory_that_is_named_like_an_archive_is_none 2 'list: this is no LMDB data file.*--from names it' \
+	"$convert" shards.tar.d/list x.zst
 status no_source_is_usage 2 "$convert"
 status no_target_is_usage 2 "$convert" large
 status unknown_option_is_usage 2 "$convert" --nonsense large x.zst

@@ -49,15 +49,19 @@ static enum convert_form file_form(const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	uint8_t head[512] = {0};
 	ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
-	size_t length = strlen(path);
+	bool ours = fd >= 0 && container_is_one(fd);
+	const char *name = basename(path);
+	size_t length = strlen(name);
 
 	if (fd >= 0)
 		close(fd);
+	if (ours)
+		return FORM_CONTAINER;
 	for (enum format format = FORMAT_0_9; n >= META_LOOK && format < FORMATS; format++)
 		if (load32(head + page_layouts[format].shift + META_MAGIC) == FORMAT_MAGIC)
 			return FORM_LMDB;
-	if ((n == sizeof(head) && !memcmp(head + 257, "ustar", 5)) || strstr(path, ".tar") ||
-	    (length > 4 && !strcmp(path + length - 4, ".tgz")))
+	if ((n == sizeof(head) && !memcmp(head + 257, "ustar", 5)) || strstr(name, ".tar") ||
+	    (length > 4 && !strcmp(name + length - 4, ".tgz")))
 		return FORM_TAR;
 	if (n >= 4 && (load32(head) == ZSTD_FRAME || (load32(head) & ~0xfu) == ZSTD_SKIPPABLE))
 		return FORM_CONTAINER;
