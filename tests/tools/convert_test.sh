@@ -99,6 +99,8 @@ judge higher_level_is_smaller test "$(wc -c < level6.zst)" -lt "$(wc -c < level.
 "$testdb" --seed=11 --number=2 few > /dev/null # of level 20 a little is enough
 "$convert" -q --ultra -f20T2 --long=24 --chunk-size=4M few ultra.zst
 judge combined_letters_are_read sh -c "zstd -dcq ultra.zst | cmp - few/data.mdb"
+"$convert" -q -6 -o -3 large
+judge word_behind_o_is_no_level cmp -- -3/data.mdb.zst level6.zst
 status level_20_without_ultra_is_refused 2 "$convert" -20 large no.zst
 says level_20_without_ultra_says_so ultra
 status trained_dictionary_verifies 0 "$convert" -q --chunk-size=64k --train-dictionary=20k --verify large trained.zst

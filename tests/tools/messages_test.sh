@@ -316,6 +316,8 @@ a target is a file, not standard output|lmdbio-convert -o - sound
 a source has a name: that of standard input is /dev/stdin, of a file that is called - it is ./-|lmdbio-convert - made
 a source has a name|lmdbio-convert --from=tar - made
 level 22 needs --ultra|lmdbio-convert -22 sound made
+--threads wants a number from 0 to 200, not '-1'|lmdbio-convert -T -1 sound made
+--max-value wants a size such as 4096, .*, not '-64k'|lmdbio-convert --max-v -64k sound made
 -D and --train-dictionary exclude each other|lmdbio-convert -D text.mdb --train-dictionary sound made
 only tar archives may be several sources|lmdbio-convert sound tree made
 --labels is for directory trees and tar archives|lmdbio-convert --labels=text.mdb sound made

@@ -1,14 +1,45 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Gives each number among the letters of a command line a word of its own. */
 #include "convert_words.h"
+#include "convert.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static const char with_argument[] = "TDo";
+
+/* Whether a long option without "=" takes the next word. getopt knows it by the beginning of its name too. */
+static bool name_wants_word(const char *name)
+{
+	const struct tool_option *found = NULL;
+
+	for (const struct tool_option *option = convert_tool.options; option->key; option++) {
+		if (!option->name || strncmp(option->name, name, strlen(name)) != 0)
+			continue;
+		if (!found || !strcmp(option->name, name))
+			found = option;
+	}
+	return found && found->argument && *found->argument != '[';
+}
+
+/* Whether the word behind this one is its argument, and no letters. */
+static bool wants_word(const char *word)
+{
+	const char *letter;
+
+	if (word[0] != '-' || !word[1])
+		return false;
+	if (word[1] == '-')
+		return name_wants_word(word + 2);
+	letter = strpbrk(word, with_argument);
+	return letter && !letter[1];
+}
+
 int words_split(int argc, char **argv, char ***result)
 {
-	static const char with_argument[] = "TDo";
+	bool is_argument = false;
 	size_t room = (size_t)argc + 1, count = 0;
 	static char **words; /* getopt gives pointers into them */
 
@@ -21,16 +52,18 @@ int words_split(int argc, char **argv, char ***result)
 	for (int i = 1; i < argc; i++) {
 		char *at = argv[i] + 1, *word;
 
-		if (!strcmp(argv[i], "--")) {
+		if (!is_argument && !strcmp(argv[i], "--")) {
 			while (i < argc)
 				words[count++] = argv[i++];
 			break;
 		}
-		if (argv[i][0] != '-' || !argv[i][1] || argv[i][1] == '-' ||
+		if (is_argument || argv[i][0] != '-' || !argv[i][1] || argv[i][1] == '-' ||
 		    !strpbrk(argv[i], "0123456789")) {
+			is_argument = !is_argument && wants_word(argv[i]);
 			words[count++] = argv[i];
 			continue;
 		}
+		is_argument = wants_word(argv[i]);
 		while (*at) {
 			size_t digits = strspn(at, "0123456789");
 			int n = digits ? asprintf(&word, "--level=%.*s", (int)digits, at)
