@@ -71,6 +71,26 @@ judge nothing_is_left_beside_the_target test -z "$(find . -maxdepth 1 -name '.*l
 judge map_is_not_much_larger_than_the_data \
 	test "$(mdb_stat -e tree.lmdb.d | sed -n 's/ *Map size: //p')" -lt 200000000
 
+# --- a target in the tree ---
+mkdir inside
+echo 1 > inside/a
+echo 2 > inside/z
+ln -s made/data.mdb inside/link
+cp -r inside outside
+rm outside/link
+for target in made packed.zst named.mdb .; do
+	for option in --quiet --force; do
+		status "tree_into_itself_as_${target}_with_${option}_verifies" 0 "$convert" -q --verify $option inside "inside/$target"
+	done
+	case $target in
+	packed.zst) "$convert" -q inside/packed.zst inside.mdb ;;
+	named.mdb) cp inside/named.mdb inside.mdb ;;
+	*) cp "inside/$target/data.mdb" inside.mdb ;;
+	esac
+	imported "tree_into_itself_as_${target}_has_its_files_alone" tree inside.mdb outside
+	rm -rf inside/made inside/packed.zst inside/named.mdb inside/data.mdb inside.mdb
+done
+
 mkdir bare
 status empty_tree_is_imported 0 "$convert" -q --from=tree bare bare.mdb
 judge empty_tree_has_no_records test "$(mdb_stat -n bare.mdb | sed -n 's/ *Entries: //p')" = 0

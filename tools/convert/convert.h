@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 extern const struct tool convert_tool;
 
@@ -45,6 +46,12 @@ struct convert_limits {
 	uint64_t expanded;   /* bytes of values that it has given */
 };
 
+/* Which file it is, whatever its name; of inode 0 there is none. */
+struct convert_file {
+	dev_t device;
+	ino_t inode;
+};
+
 struct convert {
 	struct convert_job *job; /* NULL: this process works alone */
 	/* What was asked. */
@@ -67,6 +74,8 @@ struct convert {
 	bool json;
 	unsigned verbose; /* 0: quiet, 1: as usual, 2: more */
 	/* What came of it. */
+	struct convert_file written
+		[2]; /* the partial file, and the target that it replaces: no records of a tree */
 	struct progress progress;
 	uint64_t records; /* imported, or counted by the record index */
 	uint64_t skipped; /* members and files that are no records: links, devices */

@@ -440,6 +440,17 @@ static int sources_open(struct convert *convert, struct source *source)
 					   "snapshots");
 }
 
+/* Where the target lies in the tree that is imported, both its files do. */
+static void target_note(struct convert *convert, const struct target *target)
+{
+	struct stat st;
+
+	if (target->fd >= 0 && !fstat(target->fd, &st))
+		convert->written[0] = (struct convert_file){st.st_dev, st.st_ino};
+	if (target->exists && !lstat(target->path, &st))
+		convert->written[1] = (struct convert_file){st.st_dev, st.st_ino};
+}
+
 static int run_on_target(struct convert *convert, struct target *target, struct source *source,
 			 struct convert_result *result)
 {
@@ -452,6 +463,7 @@ static int run_on_target(struct convert *convert, struct target *target, struct 
 	if (exists)
 		return run_verify_only(convert, target, source, result);
 	rc = job_agree(convert, job_leads(convert) ? target_open(target) : 0);
+	target_note(convert, target);
 	return rc ? rc : run_steps(convert, target, source, result);
 }
 

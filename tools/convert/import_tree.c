@@ -70,20 +70,33 @@ static bool is_dead_link(int rc)
 	return rc == ENOENT || rc == ELOOP || rc == ENOTDIR;
 }
 
+static bool is_written(const struct convert *convert, const struct stat *st)
+{
+	for (size_t i = 0; i < sizeof(convert->written) / sizeof(*convert->written); i++)
+		if (convert->written[i].inode && convert->written[i].inode == st->st_ino &&
+		    convert->written[i].device == st->st_dev)
+			return true;
+	return false;
+}
+
 /* A link to a file stands for the file; one to a directory could lead in circles. The person has been
  * told when it fails. */
 static int entry_list(struct tree_import *walk, struct listing *listing, int fd,
 		      const char *directory, const char *name)
 {
 	struct stat st;
-	bool link = false;
+	bool link = false, written;
 	int rc;
 
 	rc = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+	written = !rc && is_written(walk->convert, &st);
 	if (!rc && S_ISLNK(st.st_mode)) {
 		link = true;
 		rc = fstatat(fd, name, &st, 0) ? errno : 0;
+		written = written || (!rc && is_written(walk->convert, &st));
 	}
+	if (written)
+		return 0;
 	if (!rc && (S_ISREG(st.st_mode) || (S_ISDIR(st.st_mode) && !link))) {
 		rc = listing_add(listing, name, S_ISDIR(st.st_mode));
 	} else if (!rc || (link && is_dead_link(rc))) {
