@@ -215,6 +215,24 @@ for form in gnu pax ustar; do
 	imported "tar_in_form_${form}_has_every_member" tar $form.d $form.tar
 	says "tar_in_form_${form}_tells_of_the_link" '1 members or files'
 done
+# A second name of a file has a label of its own.
+cp -r images twins
+ln "twins/class 0/0.png" twins/again.png
+ln "twins/other.bin" twins/bin
+(cat labels && echo "again.png 77" && echo "bin -2147483648") > labels.twins
+# The files come before their second names.
+tar -cf twins.tar -C twins "class 0" "class 1" "class 2" other.bin again.png bin
+for option in --labels=labels.twins "--labels=labels.twins --caffe" --caffe; do
+	wanted=labels.twins kind=datums
+	case $option in
+	--labels=labels.twins) kind=labelled ;;
+	--caffe) sed 's/ [^ ]*$/ 0/' labels.twins > labels.none && wanted=labels.none ;;
+	esac
+	# shellcheck disable=SC2086
+	status "tar_of_hard_links_with_${option}_verifies" 0 "$convert" -q --verify $option twins.tar twins.mdb
+	imported "tar_of_hard_links_with_${option}_has_their_labels" $kind twins.mdb twins $wanted
+	rm -f twins.mdb
+done
 gzip -k pax.tar
 status compressed_tar_is_imported 0 "$convert" -q --verify pax.tar.gz packed.d
 imported compressed_tar_has_every_member tar packed.d pax.tar

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Encodes the fields of Caffe's Datum, and finds the size of an image.
+/* Encodes the fields of Caffe's Datum, finds its image again, and the size of an image.
  *
  *   message Datum { optional int32 channels = 1, height = 2, width = 3; optional bytes data = 4;
  *                   optional int32 label = 5; optional bool encoded = 7; }
@@ -98,6 +98,35 @@ static uint8_t *put_varint(uint8_t *at, uint64_t value)
 static uint8_t *put_number(uint8_t *at, unsigned field, uint64_t value)
 {
 	return put_varint(put_varint(at, field << 3 | KIND_VARINT), value);
+}
+
+static bool take_varint(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+		uint8_t byte = *(*at)++;
+
+		*value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return true;
+	}
+	return false;
+}
+
+const void *datum_image(const void *datum, size_t datum_size, size_t *size)
+{
+	const uint8_t *at = datum, *end = at + datum_size;
+	uint64_t field, value;
+
+	while (take_varint(&at, end, &field) && take_varint(&at, end, &value)) {
+		if (field == (DATUM_DATA << 3 | KIND_BYTES)) {
+			*size = (size_t)value;
+			return value <= (size_t)(end - at) ? at : NULL;
+		}
+		if ((field & 7) != KIND_VARINT)
+			break;
+	}
+	return NULL;
 }
 
 int datum_encode(const void *image, size_t size, int32_t label, void **datum, size_t *datum_size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Writes Caffe's Datum. */
+/* Writes Caffe's Datum, and finds the image in one. */
 #ifndef LMDBIO_TOOLS_IMPORT_DATUM_H
 #define LMDBIO_TOOLS_IMPORT_DATUM_H
 
@@ -9,5 +9,8 @@
 /* The bytes of an image file as a Datum: data, label, encoded = true, and the channels, height and
  * width if the file's head tells them (PNG, JPEG). *datum is malloc()ed. Returns 0 or ENOMEM. */
 int datum_encode(const void *image, size_t size, int32_t label, void **datum, size_t *datum_size);
+
+/* The image in a Datum that datum_encode() made, which points into it; NULL: it is none. */
+const void *datum_image(const void *datum, size_t datum_size, size_t *size);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Makes records of the members of tars, each by itself or grouped to samples. */
 #include "import_archive.h"
+#include "import_datum.h"
 #include "import_sources.h"
 
 #include <errno.h>
@@ -16,7 +17,37 @@ struct plain {
 	struct labels *labels;
 };
 
-/* A hard link is a second name of an earlier member. */
+/* The value of the earlier member that a hard link names, as that member had it: of a Datum the image, because
+ * a name has a label of its own. */
+static int link_value(const struct plain *plain, const struct archive_member *member,
+		      struct import_record *record)
+{
+	const void *image;
+	size_t size = 0;
+	int rc = import_get(plain->import, member->hardlink, strlen(member->hardlink),
+			    &record->value, &size);
+
+	if (rc)
+		return rc;
+	if (!record->value)
+		return convert_refuse(member->archive, "%s: a link to %s, which is not there",
+				      member->name, member->hardlink);
+	if (plain->convert->caffe) {
+		image = datum_image(record->value, size, &size);
+		if (image)
+			memmove(record->value, image, size);
+		else
+			rc = convert_refuse(member->archive, "%s: a link to %s, which is no Datum",
+					    member->name, member->hardlink);
+	}
+	if (!rc)
+		rc = archive_charge(plain->convert, member->archive, member->name, size);
+	if (rc)
+		free(record->value);
+	record->size = size;
+	return rc;
+}
+
 static int plain_take(void *to, struct archive_member *member)
 {
 	struct plain *plain = to;
@@ -26,28 +57,9 @@ static int plain_take(void *to, struct archive_member *member)
 		.value = member->value,
 		.size = member->size,
 	};
-	size_t size = 0;
-	int rc;
+	int rc = member->hardlink ? link_value(plain, member, &record) : 0;
 
-	if (member->hardlink) {
-		rc = import_get(plain->import, member->hardlink, strlen(member->hardlink),
-				&record.value, &size);
-		if (rc)
-			return rc;
-		if (!record.value)
-			return convert_refuse(member->archive,
-					      "%s: a link to %s, which is not there", member->name,
-					      member->hardlink);
-		rc = archive_charge(plain->convert, member->archive, member->name, size);
-		if (rc) {
-			free(record.value);
-			return rc;
-		}
-		record.size = size;
-		/* The value has its Datum already, and a label of its own it cannot have. */
-		return import_put(plain->import, &record);
-	}
-	return import_put_labelled(plain->import, plain->convert, plain->labels, &record);
+	return rc ? rc : import_put_labelled(plain->import, plain->convert, plain->labels, &record);
 }
 
 int import_tar(struct import *import, struct convert *convert, struct labels *labels)
