@@ -180,11 +180,11 @@ static void explain(struct explained *explained, const char *path, const char *d
 			     rc == MDB_BAD_CHECKSUM || rc == EBADF))
 		explain_content(explained, data, fd, flags, rc);
 	else if (refused && fd < 0)
-		explain_errno(explained, data, error);
+		explain_errno(explained, stat(path, &st) ? path : data, error);
 	else if (refused)
 		explain_refused(explained, data, lock, fd, rc, flags);
 	else
-		explain_errno(explained, data, rc);
+		explain_errno(explained, fd < 0 && stat(path, &st) ? path : data, rc);
 	if (fd >= 0)
 		close(fd);
 }

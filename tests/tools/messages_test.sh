@@ -52,8 +52,9 @@ text.mdb|2|2|2|text.mdb: .*this is no LMDB data file, or nothing is left of its 
 zstd.mdb|2|2|2|zstd.mdb: .*this is compressed by zstd, but no container of lmdbio-convert: decompress it with zstd -d
 cut.zst|1|1|2|cut.zst: .*damaged
 trunk|1|2|2|trunk.*: .*damaged
+sound/data.mdb/|2|2|2|sound/data.mdb/: .*Not a directory: check the path
 bits32.mdb|2|2|2|bits32.mdb: .*this is a data file of a 32-bit program: dump it there with mdb_dump, load it here
-loop|2|2|2|loop/data.mdb: Too many levels of symbolic links: check the path
+loop|2|2|2|loop: .*Too many levels of symbolic links: check the path
 folder|2|2|2|folder/data.mdb: this is a directory, and no data file: name the directory of one
 empty.mdb|2|2|2|empty.mdb: .*this file is empty, no LMDB data file: copy it again
 INPUTS
@@ -120,6 +121,14 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 		hear setpriv --reuid=65534 --clear-groups env LD_LIBRARY_PATH=theirs "theirs/lmdbio-$command" closed
 		heard "unreadable_in_$command" \
 			'^2 .*closed/data.mdb: Permission denied: your user may not do that: ask the file.s owner'
+	done
+	# Nor can the names in a directory be looked up.
+	chmod 700 closed
+	for command in check stat dump; do
+		is_there lmdbio-$command || continue
+		hear setpriv --reuid=65534 --clear-groups env LD_LIBRARY_PATH=theirs "theirs/lmdbio-$command" closed/data.mdb
+		heard "file_in_a_closed_directory_in_$command" \
+			'^2 .*closed/data.mdb: \(unchecked: \)\?Permission denied: your user may not do that: ask the file.s owner'
 	done
 else
 	not_run unreadable "no second user"
