@@ -210,6 +210,28 @@ for name in level3.zst images.tar.zst; do
 	judge "container_named_shards.tar.d/${name}_is_no_archive" cmp shards.tar.d/back.mdb $data
 	rm -f shards.tar.d/back.mdb
 done
+# A container in the place of the data file, as programs read it.
+mkdir placed
+cp level3.zst placed/data.mdb
+status container_called_data.mdb_is_converted 0 "$convert" -q --to=lmdb placed placed.mdb
+judge container_called_data.mdb_comes_back cmp placed.mdb $data
+status container_called_data.mdb_is_relevelled 0 "$convert" -q -6 placed placed.zst
+judge container_called_data.mdb_is_that_of_the_level cmp placed.zst level6.zst
+mkdir packed
+cp level3.zst packed/data.mdb.zst
+while read -r form what source; do
+	told "${source}_taken_for_${form}_is_refused" 2 "^lmdbio-convert: $source: this is $what: leave --from=$form out" \
+		"$convert" -q --from=$form $source none.d
+done <<'END'
+lmdb a.container placed
+lmdb a.container packed
+lmdb a.container level3.zst
+container no.container large
+container no.container large/data.mdb
+END
+cp $data packed
+status container_beside_a_data_file_is_asked_for 0 "$convert" -q --from=container -6 packed chosen.zst
+judge container_beside_a_data_file_is_the_container cmp chosen.zst level6.zst
 echo text > shards.tar.d/list
 told text_below_a_directory_that_is_named_like_an_archive_is_none 2 'list: this is no LMDB data file.*--from names it' \
 	"$convert" shards.tar.d/list x.zst

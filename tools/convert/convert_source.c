@@ -68,6 +68,25 @@ static enum convert_form file_form(const char *path)
 	return FORM_AUTO;
 }
 
+static bool is_container(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	bool found = fd >= 0 && container_is_one(fd);
+
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* Whether a directory's data.mdb is a container, which programs read as they read a data.mdb.zst. */
+static bool holds_container(const char *directory)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/data.mdb", directory) < (int)sizeof(path) &&
+	       is_container(path);
+}
+
 enum convert_form source_form(const char *path, bool no_subdir)
 {
 	struct stat st;
@@ -77,8 +96,22 @@ enum convert_form source_form(const char *path, bool no_subdir)
 	if (!S_ISDIR(st.st_mode) || no_subdir)
 		return file_form(path);
 	if (exists_in(path, "data.mdb"))
-		return FORM_LMDB;
+		return holds_container(path) ? FORM_CONTAINER : FORM_LMDB;
 	return exists_in(path, "data.mdb.zst") ? FORM_CONTAINER : FORM_TREE;
+}
+
+bool source_is_other(const char *path, enum convert_form form, bool no_subdir)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return false;
+	if (!S_ISDIR(st.st_mode) || no_subdir)
+		return form == FORM_LMDB ? is_container(path)
+					 : form == FORM_CONTAINER && file_form(path) == FORM_LMDB;
+	return form == FORM_LMDB ? holds_container(path) || !exists_in(path, "data.mdb")
+				 : form == FORM_CONTAINER && !holds_container(path) &&
+					   !exists_in(path, "data.mdb.zst");
 }
 
 /* A file is read by the back end that suits its file system. */
@@ -248,12 +281,15 @@ static int lmdb_open(struct source *source)
 
 static int container_names(struct source *source, const char *path)
 {
+	const char *inside = "";
 	struct stat st;
 
 	if (stat(path, &st))
 		return errno;
+	if (S_ISDIR(st.st_mode))
+		inside = holds_container(path) ? "/data.mdb" : "/data.mdb.zst";
 	source->path = strdup(path);
-	if (asprintf(&source->file, "%s%s", path, S_ISDIR(st.st_mode) ? "/data.mdb.zst" : "") < 0)
+	if (asprintf(&source->file, "%s%s", path, inside) < 0)
 		source->file = NULL;
 	return source->path && source->file ? 0 : ENOMEM;
 }

@@ -39,6 +39,10 @@ struct source {
 /* What a path is, by what lies there: FORM_AUTO when that cannot be told. */
 enum convert_form source_form(const char *path, bool no_subdir);
 
+/* Whether a data set that is taken for `form` is a container instead of an LMDB file, or an LMDB file instead of
+ * a container. */
+bool source_is_other(const char *path, enum convert_form form, bool no_subdir);
+
 /* Sets a source's path, file and lock, and opens nothing: source_close() frees them. Returns 0 or an errno. */
 int source_name(struct source *source, const char *path, enum convert_form form, bool no_subdir);
 

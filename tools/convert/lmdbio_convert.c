@@ -476,6 +476,10 @@ static int forms_decide(struct convert *convert)
 		    : tool_env_judge(convert->sources[0], convert->no_subdir ? MDB_NOSUBDIR : 0);
 	if (rc)
 		return source_refuse(convert, rc, "");
+	if (source_is_other(convert->sources[0], convert->from, convert->no_subdir))
+		return convert_refuse(convert->sources[0], "this is %s: leave --from=%s out",
+				      convert->from == FORM_LMDB ? "a container" : "no container",
+				      form_names[convert->from]);
 	if (convert->to == FORM_AUTO)
 		convert->to = target_looks_like(convert, ".zst")   ? FORM_CONTAINER
 			      : target_looks_like(convert, ".mdb") ? FORM_LMDB
