@@ -325,8 +325,16 @@ status rm_converts 0 "$convert" -q --rm gone gone.zst
 judge rm_removes_the_data_file test ! -e gone/data.mdb
 judge rm_leaves_the_target sh -c "zstd -dcq gone.zst | cmp - $data"
 cp -r large stays
+"$convert" -q few few.zst
 status rm_after_failure_is_2 2 "$convert" -q --rm stays gone.zst
 judge rm_after_failure_keeps_the_source cmp stays/data.mdb $data
+status rm_by_another_target_is_1 1 "$convert" -q --verify --rm stays few.zst
+judge rm_by_another_target_keeps_the_source cmp stays/data.mdb $data
+status rm_by_a_target_that_is_only_verified_is_done 0 "$convert" -q --verify --rm stays gone.zst
+judge rm_by_a_target_that_is_only_verified_removes_both_files test -z "$(ls stays)"
+ln gone.zst again.zst
+status rm_by_the_source_itself_is_done 0 "$convert" -q --verify --rm gone.zst again.zst
+judge rm_by_the_source_itself_keeps_it test -s gone.zst -a -s again.zst
 cp damaged.zst stays.zst
 status rm_of_a_damaged_container_is_1 1 "$convert" -q --rm stays.zst target/x.mdb
 judge rm_of_a_damaged_container_keeps_it cmp stays.zst damaged.zst

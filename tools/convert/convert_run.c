@@ -406,8 +406,8 @@ static int run_steps(struct convert *convert, struct target *target, struct sour
 }
 
 /* An existing target is compared, not written. */
-static int run_verify_only(struct convert *convert, const struct target *target,
-			   struct source *source, struct convert_result *result)
+static int run_verify_only(struct convert *convert, struct target *target, struct source *source,
+			   struct convert_result *result)
 {
 	struct stat st;
 	int rc = convert->rewrite ? rewrite_run(convert, source, target->path, target->path, true)
@@ -416,6 +416,8 @@ static int run_verify_only(struct convert *convert, const struct target *target,
 	result->verified = !rc;
 	if (!stat(target->path, &st))
 		result->file = (uint64_t)st.st_size;
+	if (!rc && convert->remove)
+		rc = job_agree(convert, job_leads(convert) ? target_settle(target) : 0);
 	return rc;
 }
 
@@ -477,7 +479,7 @@ static int run_removal(struct convert *convert, const struct target *target, str
 	if (!job_leads(convert))
 		source_close(source);
 	gone = job_sharing(convert) ? job_gather(convert) : 0;
-	if (!gone && !rc && result->written)
+	if (job_leads(convert) && !gone && !rc && (result->written || result->verified))
 		gone = remove_source(source, target->fd);
 	return rc ? rc : gone;
 }

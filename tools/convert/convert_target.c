@@ -226,6 +226,19 @@ int target_commit(struct target *target, const struct stat *like)
 	return rc ? convert_fail(target->directory, rc) : 0;
 }
 
+int target_settle(struct target *target)
+{
+	int rc = directory_enter(target);
+
+	if (rc)
+		return rc;
+	target->fd = openat(target->directory_fd, basename(target->path), O_RDONLY | O_CLOEXEC);
+	if (target->fd < 0 || fsync(target->fd))
+		return convert_fail(target->path, errno);
+	rc = directory_sync(target->directory_fd);
+	return rc ? convert_fail(target->directory, rc) : 0;
+}
+
 /* Removes the directory that was made, if it is empty and still has its name. */
 static void directory_remove(const struct target *target)
 {

@@ -36,6 +36,9 @@ int target_open(struct target *target);
  * allowed, the owner of `like`; NULL: those of any new file. */
 int target_commit(struct target *target, const struct stat *like);
 
+/* Opens the final file, which is there, and makes it durable. */
+int target_settle(struct target *target);
+
 /* Lets go of everything. A partial file that was not committed is removed, unless convert says that
  * it is to be kept and `resumable` that it is of use. */
 void target_close(struct target *target, bool resumable);
