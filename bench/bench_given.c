@@ -25,7 +25,7 @@ static bool time_is_over(struct bench_state *state, struct bench_result *result)
 	state->looked = now;
 	state->unlooked = 0;
 	if (!result->settled && now >= state->until - state->job->deadline / 4 * 3) {
-		result->settled = now;
+		result->settled = now - result->closing; /* as the run's end is told */
 		result->early_records = result->records;
 		result->early_bytes = result->bytes;
 	}
