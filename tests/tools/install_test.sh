@@ -224,6 +224,14 @@ status python_package_starts_a_script 0 env "PYTHONPATH=$modules" /usr/bin/pytho
 judge python_package_runs_the_script grep -qx 'a script runs' out
 find "$modules" -name __pycache__ -exec rm -r {} +
 
+# --- what configure says that a build without a library lacks ---
+for part in jansson:JANSSON MPICH:MPI ncurses:NCURSES; do
+	awk -v begin="if HAVE_${part#*:}" '$0 == begin { inside = 1 } /^endif/ { inside = 0 } inside && /^bin_PROGRAMS/' \
+		"$top_srcdir/tools/Makemodule.am" "$top_srcdir/lab/Makemodule.am" | grep -o 'lmdbio-[a-z]*$' | sort > lacked
+	grep -o "${part%:*} is missing: .* not built" "$top_srcdir/configure.ac" | grep -o '\<lmdbio-[a-z]*' | sort > told
+	same "commands_that_a_build_without_${part%:*}_lacks_are_told" lacked told
+done
+
 # --- and away ---
 judge uninstall_ends_well made uninstall
 left > leftovers
