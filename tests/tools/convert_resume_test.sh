@@ -278,4 +278,29 @@ finally:
 END
 judge busy_source_is_copied_as_of_one_transaction test $rc -eq 0
 judge busy_source_is_not_removed test -e busy/data.mdb
+
+# --- beside a commit that waits for the disk: its meta page is there, and readers are not told of it yet ---
+rc=0
+"$python" - "$convert" <<'END' || rc=$?
+import json, lmdb, struct, subprocess, sys, time
+env = lmdb.open("slow", map_size=1 << 26)
+for n in range(20):
+    with env.begin(write=True) as txn:
+        txn.put(b"n", b"%d" % n)
+last = env.info()["last_txnid"]
+with open("slow/lock.mdb", "r+b", buffering=0) as lock:
+    begin = lock.read(128)
+    at, = (at for at in range(0, 128, 8) if struct.unpack_from("Q", begin, at)[0] == last)
+    def tell(number):
+        lock.seek(at)
+        lock.write(struct.pack("Q", number))
+    tell(last - 1)
+    convert = subprocess.Popen([sys.argv[1], "-q", "--json", "slow", "slow.zst"], stdout=subprocess.PIPE)
+    while convert.poll() is None and f"{convert.pid} " not in env.readers():
+        time.sleep(0.001)
+    tell(last)
+    assert json.loads(convert.communicate()[0])["txnid"] == last
+    assert convert.returncode == 0
+END
+judge source_whose_commit_is_not_told_yet_is_copied_behind_it test $rc -eq 0
 finish

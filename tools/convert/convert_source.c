@@ -13,6 +13,7 @@
 #include "format/layout.h"
 #include "format/meta.h"
 #include "util/checked.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,17 @@
 enum {
 	LOOKS_MAX = 100000,
 	LOOKS_YIELD = 16, /* unlucky looks after which to let a writer run */
+	COMMIT_PAUSE =
+		1000000, /* nanoseconds between two looks at a commit that waits for the disk */
+};
+
+#define COMMIT_WAIT (10 * CLOCK_SECOND) /* for one commit: far longer than disks take */
+
+enum look {
+	LOOK_GOOD,
+	LOOK_UNLUCKY,
+	/* The other meta page is of the next transaction, of which readers are not told before it is on the disk. */
+	LOOK_COMMIT,
 };
 
 #define ZSTD_FRAME     0xFD2FB528u
@@ -185,41 +197,55 @@ static int metas_read(const struct source *source, unsigned first, uint8_t *page
 
 /* One look at the meta pages into `pages`; `again` is room for a second one. */
 static int metas_look(const struct source *source, uint64_t id, uint8_t *pages, uint8_t *again,
-		      bool *good)
+		      enum look *look)
 {
 	uint32_t size = source->page_size;
 	struct meta ours, other;
 	int rc = metas_read(source, (unsigned)id & 1, pages);
 
-	*good = false;
+	*look = LOOK_UNLUCKY;
 	if (!rc)
 		rc = metas_read(source, (unsigned)id & 1, again);
 	if (rc)
 		return rc;
 	if (memcmp(pages, again, 2 * (size_t)size) ||
 	    meta_parse(&ours, pages + (id & 1) * size, source->format) ||
-	    meta_parse(&other, pages + (~id & 1) * size, source->format))
+	    meta_parse(&other, pages + (~id & 1) * size, source->format) || ours.txnid != id)
 		return 0;
-	*good = ours.txnid == id && other.txnid <= id;
+	if (other.txnid <= id)
+		*look = LOOK_GOOD;
+	else if (other.txnid == id + 1)
+		*look = LOOK_COMMIT;
 	return 0;
+}
+
+/* Whether looks at pages that do not change are worth while: the next transaction is being committed. */
+static bool commit_wait(enum look look, uint64_t until)
+{
+	if (look != LOOK_COMMIT || tool_signal || clock_now() >= until)
+		return false;
+	clock_sleep(COMMIT_PAUSE);
+	return true;
 }
 
 static int lmdb_pin(struct source *source)
 {
 	size_t size = 2 * (size_t)source->page_size;
 	uint8_t *looks = malloc(3 * size), *before = looks + 2 * size;
-	uint64_t id = 0;
-	bool good = false;
+	enum look look = LOOK_UNLUCKY;
+	uint64_t id = 0, until = 0;
 	int rc = looks ? 0 : ENOMEM;
 
-	for (unsigned i = 0; i < LOOKS_MAX && !rc && !good; i++) {
+	for (unsigned i = 0; i < LOOKS_MAX && !rc && look != LOOK_GOOD; i++) {
 		id = source->txn->id;
-		rc = metas_look(source, id, looks, looks + size, &good);
-		if (rc || good)
+		rc = metas_look(source, id, looks, looks + size, &look);
+		if (rc || look == LOOK_GOOD)
 			break;
+		if (!i || memcmp(before, looks, size) != 0)
+			until = clock_now() + COMMIT_WAIT;
 		/* No process writes and the lock file does not fit: the original would go by the
 		 * meta page that its number points to. */
-		if (i && !memcmp(before, looks, size))
+		else if (!commit_wait(look, until))
 			break;
 		memcpy(before, looks, size);
 		if (i % LOOKS_YIELD == LOOKS_YIELD - 1)
