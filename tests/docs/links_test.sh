@@ -34,6 +34,12 @@ for page in doc/architecture.md doc/glossary.md doc/decisions/*.md; do
 done
 judge all_files_that_documents_name_exist sh -c "cat '$scratch/missing'; test ! -s '$scratch/missing'"
 
+# A release archive has what it lists alone.
+for page in $pages doc/*.svg; do
+	grep -q -e "\(^\|[[:space:]]\)$page\($\|[[:space:]]\)" Makefile.am doc/Makemodule.am || echo "$page"
+done > "$scratch/unshipped"
+judge all_documents_are_in_a_release sh -c "cat '$scratch/unshipped'; test ! -s '$scratch/unshipped'"
+
 links doc/README.md > "$scratch/index"
 for page in doc/*.md doc/decisions; do
 	[ "$page" = doc/README.md ] ||
