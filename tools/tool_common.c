@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,7 +191,7 @@ void tool_version(const struct tool *tool)
 
 static void complain(const struct tool *tool, const char *format, va_list arguments)
 {
-	char line[1024];
+	char line[PATH_MAX + 1024]; /* what is wrong stands behind the path */
 
 	vsnprintf(line, sizeof(line), format, arguments);
 	fprintf(stderr, "%s: %s\n", tool->name, line);

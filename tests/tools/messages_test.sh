@@ -106,6 +106,16 @@ for kind in directory pipe dangling loop through; do
 	rm -r locked
 done
 
+# --- a path of more than a thousand bytes ---
+long=sound$(printf '/%0250d' 1 2 3 4 5)
+for command in stat dump convert; do
+	is_there lmdbio-$command || continue
+	set -- "$long"
+	[ $command != convert ] || set -- -q "$long" made
+	hear "$tools/lmdbio-$command" "$@"
+	heard "long_path_in_$command" "^2 lmdbio-$command: $long: No such file or directory: check the path"
+done
+
 # --- a file that the user may not read ---
 if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 	# Another user may not look into the build tree of root.
