@@ -21,7 +21,7 @@ function argument_split(text, i, n) {
 	gsub(/\[|\]/, "", text)
 	n = split(text, part, "|")
 	for (i = 1; i <= n; i++)
-		if (part[i] ~ /^[a-z0-9]+$/)
+		if (part[i] ~ /^[a-z0-9][a-z0-9.-]*$/)
 			words = words (words == "" ? "" : " ") part[i]
 		else
 			place = part[i]
@@ -275,7 +275,7 @@ function zsh_option(i, text, value, how) {
 	optional = argument[i] ~ /^\[/
 	if (argument[i] != "") {
 		value = tolower(argument[i])
-		gsub(/\[|\]|[.,]/, "", value)
+		gsub(/\[|\]|,|\.\.\./, "", value)
 		gsub(/:/, " ", value)
 		text = text (optional ? "::" : ":") value ":" zsh_action(argument[i])
 	}

@@ -91,7 +91,8 @@ lmdbio-run --io=|auto direct pread
 lmdbio-run --store c|cache
 lmdbio-run --check=|run
 lmdbio-run lmdbio-conv|lmdbio-convert
-lmdbio-run --io auto lmdbio-convert --max-v|--max-value
+lmdbio-run --io auto lmdbio-convert --to=|container lmdb lmdb-0.9
+lmdbio-convert --max-v|--max-value
 lmdbio-serve --io=p|pread
 lmdbio-stage --tier=|memory ssd
 lmdbio-stage --to=fo|folder
