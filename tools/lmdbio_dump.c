@@ -216,6 +216,7 @@ int main(int argc, char **argv)
 		return status;
 	tool_signals_catch();
 	tool_unreadable_catch(on_unreadable);
+	tool_output_spare(dump.path);
 	if (dump.output && (status = tool_output_file(&dump_tool, dump.output)))
 		return status;
 	status = dump_run();

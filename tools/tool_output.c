@@ -4,6 +4,7 @@
 
 #include "output_path.h"
 #include "partial_file.h"
+#include "tool_env.h"
 
 #include "util/phrases.h"
 
@@ -20,7 +21,24 @@ static struct {
 	struct output_path path;
 	char *partial; /* the name of what is written in its directory, or NULL: the file itself */
 	FILE *stream;  /* NULL: standard output */
+	const char *spared; /* a data set, or NULL */
 } output;
+
+void tool_output_spare(const char *data_set)
+{
+	output.spared = data_set;
+}
+
+static bool is_spared(const struct stat *st)
+{
+	char *name = output.spared ? tool_data_name(output.spared) : NULL;
+	struct stat data;
+	bool found = name && !stat(name, &data) && data.st_dev == st->st_dev &&
+		     data.st_ino == st->st_ino;
+
+	free(name);
+	return found;
+}
 
 /* What the user can do about a file that cannot be written. */
 static const char *output_remedy(int rc)
@@ -136,6 +154,10 @@ static int output_open(const struct tool *tool, const char *path)
 	}
 	if (rc) {
 		output_failed(tool, rc);
+		return -1;
+	}
+	if (like && is_spared(like)) {
+		tool_complain(tool, "%s: it is the data set that is read: name another file", path);
 		return -1;
 	}
 	if ((!like || is_replaceable(like)) && partial_make(like, &fd) == PARTIAL_BUSY) {

@@ -8,6 +8,9 @@
 
 #include <stdio.h>
 
+/* The data set that the command reads: its data file is refused as the output file. */
+void tool_output_spare(const char *data_set);
+
 /* Standard output becomes the file `path`. What is written goes to ".NAME.lmdbio-partial" beside
  * it, which takes its name in tool_output_commit(): a file that was there before stays until then.
  * Where no file can be made beside it, or it is a device, a pipe or what /dev/stdout leads to, it

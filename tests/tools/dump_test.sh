@@ -65,6 +65,14 @@ told dump_of_nothing_leaves_the_file 2 'nosuch' "$tool" -f kept nosuch
 judge dump_of_nothing_keeps_what_was_there test "$(cat kept)" = before
 "$tool" -f kept -a db2
 same dump_over_a_file_same theirs.file kept
+cp -r db2 read
+ln read/data.mdb read/second
+ln -s data.mdb read/link
+for output in data.mdb second link; do
+	told "dump_over_the_data_set_by_${output}_is_refused" 2 'it is the data set that is read: name another file' \
+		"$tool" -f "read/$output" read
+	judge "dump_over_the_data_set_by_${output}_keeps_it" cmp read/data.mdb db2/data.mdb
+done
 judge dump_over_a_file_keeps_its_mode test "$(stat -c %a kept)" = 640
 judge dump_into_a_file_leaves_nothing_beside_it test -z "$(find . -name '.*lmdbio-partial')"
 # Without a standard stream: the file does not become one.

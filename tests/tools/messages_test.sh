@@ -116,6 +116,14 @@ for command in stat dump convert; do
 	heard "long_path_in_$command" "^2 lmdbio-$command: $long: No such file or directory: check the path"
 done
 
+# --- a page over the data set ---
+if is_there lmdbio-bench; then
+	cp -r sound measured
+	hear "$tools/lmdbio-bench" --html=measured/data.mdb measured
+	heard page_of_bench_over_the_data_set "^2 lmdbio-bench: measured/data.mdb: it is the data set that is read: name another"
+	judge page_of_bench_over_the_data_set_keeps_it cmp measured/data.mdb sound/data.mdb
+fi
+
 # --- a file that the user may not read ---
 if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 	# Another user may not look into the build tree of root.

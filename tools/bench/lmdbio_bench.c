@@ -366,6 +366,7 @@ static int run(void)
 	status = open_sets() || find_programs() ? TOOL_FAILED : given_plan(&bench);
 	if (status)
 		return status;
+	tool_output_spare(asked.path);
 	/* Before the time is spent. */
 	if (asked.html && !(page = tool_output_beside(&bench_tool, asked.html)))
 		return TOOL_FAILED;
