@@ -293,6 +293,9 @@ static int lmdb_open(struct source *source)
 	source->fd = open(source->file, O_RDONLY | O_CLOEXEC);
 	if (source->fd < 0)
 		return errno;
+	/* The look at its name has failed, or it has come there since: its own bytes are no pages. */
+	if (container_is_one(source->fd))
+		return ESTALE;
 	rc = tree_begin(source, 0);
 	if (rc == EACCES || rc == EPERM || rc == ENOLCK || rc == ENOSYS || rc == EOPNOTSUPP) {
 		source->unlocked = true;
