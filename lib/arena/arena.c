@@ -27,7 +27,8 @@ enum { ARENA_VERSION = 9, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEA
 
 /* --- sharing ----------------------------------------------------------------------------- */
 
-/* What keeps the arenas of simulated nodes, and of other versions, apart. */
+/* Hashes the node's name. In the key it keeps the arenas of simulated nodes apart, as ARENA_VERSION
+ * does for those of other versions. */
 static uint64_t node_hash(const char *node)
 {
 	uint64_t hash = 0;
@@ -81,7 +82,7 @@ bool arena_may_be(uint64_t bytes)
 
 	if (!arena_fits_pages())
 		return false;
-	/* Some more for the tables. */
+	/* The tables need some more. */
 	if (!limits_allow_file(bytes + bytes / 32 + ARENA_CHUNK))
 		return false;
 	fd = make_memfd(false);
@@ -97,16 +98,16 @@ static int map(struct arena *arena)
 	if (!base)
 		return errno;
 	arena->base = base;
-	/* Where a program has locked its future memory (mlockall(2), MCL_FUTURE), a map that may be
-	 * read would have all of its pages made here, and count them all. */
+	/* If the program has locked its future memory (mlockall(2), MCL_FUTURE), the kernel would
+	 * make all pages of a readable map here, and count them all. */
 	if (mmap(base, arena->length, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
 		 arena->file.fd, 0) == MAP_FAILED)
 		return errno;
 	(void)munlock(base, arena->length);
 	if (mprotect(base, arena->length, PROT_READ | PROT_WRITE))
 		return errno;
-	/* Not in a core file, and not in a forked child, which has no row yet. A sandbox may refuse
-	 * both; arena_cut() unmaps what a child inherits. */
+	/* Keeps the map out of core files, and out of forked children, which have no row yet. A
+	 * sandbox may refuse both; arena_cut() unmaps what a child inherits. */
 	(void)madvise(base, arena->length, MADV_DONTDUMP);
 	arena->inherited = madvise(base, arena->length, MADV_DONTFORK) != 0;
 	table = arena->base + arena->data_length;
@@ -172,9 +173,9 @@ static void head_make(struct arena *arena, bool shared)
 	head->magic = arena_magic;
 }
 
-/* Only its owner may open it, also through a descriptor that is only a place (O_PATH): the mode
- * counts when a process opens it by way of /proc. The head's memory is had now or not at all;
- * the data's comes with the bytes. */
+/* Only the memfd's owner may open it, also through an O_PATH descriptor: the kernel checks the mode
+ * when a process opens a descriptor by way of /proc. The head gets its memory now or the call
+ * fails; the data's memory comes with the bytes. */
 static int size_memfd(const struct arena *arena)
 {
 	int fd = arena->file.fd, rc;
@@ -356,7 +357,7 @@ uint64_t arena_found(const struct identity *identity, const struct arena_options
 static void leave(struct arena *arena)
 {
 	descriptor_kept_close(
-		&arena->listener); /* first, so that no process attaches while it closes */
+		&arena->listener); /* first, so that no process attaches while this one leaves */
 	arena_drop(arena);
 }
 
@@ -371,8 +372,8 @@ void arena_close(struct arena *arena)
 {
 	if (!arena)
 		return;
-	leave(arena); /* before its share is free: the process that gets the share counts what is kept
-			   as unowned */
+	leave(arena); /* before its share is free: the process that gets the share must find the
+			 kept arena without a member */
 	purse_leave(arena);
 	arena_detach(arena);
 }
@@ -407,8 +408,8 @@ bool arena_shrink(const struct identity *identity, const uint64_t key[2], int fd
 	return done;
 }
 
-/* The maps did not come along (MADV_DONTFORK), or that of the bytes goes here; the table is not
- * touched. */
+/* In a forked child. The kernel did not copy the maps (MADV_DONTFORK), or the map of the bytes is
+ * removed here. The shared table is not touched. */
 void arena_cut(struct arena *arena)
 {
 	if (arena->base && arena->inherited)

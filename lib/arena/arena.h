@@ -3,15 +3,14 @@
  *
  * An arena is a sparse memfd as long as the data file, byte for byte at the file's own offsets,
  * with a table behind it. It is cut into chunks (1 MiB) and blocks (4 KiB). One process at a time
- * has the claim on a chunk: it reads blocks from storage into the arena and publishes them; others
- * wait for it, or go on without it. A block that is published holds the snapshot's bytes until its
- * chunk is evicted, and a chunk is evicted only when no living process has it pinned.
+ * has the claim on a chunk: it reads blocks from storage into the arena and publishes them; other
+ * processes wait for it, or go on without it. A published block holds the snapshot's bytes until
+ * its chunk is evicted, and a chunk is evicted only when no living process has it pinned.
  *
  * A process that dies loses its claims and pins: they count only while the kernel holds the owner's
- * lock (an open-file-description lock on the owner's row). Nothing has a name in a file system.
- * What forked processes have had stays for the next ones as long as one process lives that they
- * descend from, or that descends from it (arena_keeper_watch()); all else goes with the last that
- * has it.
+ * lock (an open-file-description lock on the owner's row). An arena has no name in any file system.
+ * An arena of forked processes stays while their common ancestor or any of its descendants lives
+ * (arena_keeper_watch()); any other is freed with the last process that has it.
  */
 #ifndef LMDBIO_ARENA_ARENA_H
 #define LMDBIO_ARENA_ARENA_H
@@ -24,87 +23,88 @@
 #include <sys/types.h>
 
 enum {
-	ARENA_CHUNK = 1 << 20, /* bytes: what is claimed, pinned and evicted as one */
-	ARENA_BLOCK = 1 << 12, /* bytes: what is published as one */
+	ARENA_CHUNK = 1 << 20, /* bytes: claimed, pinned and evicted as a unit */
+	ARENA_BLOCK = 1 << 12, /* bytes: published as a unit */
 	ARENA_BLOCKS = ARENA_CHUNK / ARENA_BLOCK,
-	ARENA_PAIR = 2, /* chunks: a huge page, from a multiple of it on */
+	ARENA_PAIR = 2, /* chunks: one huge page, which begins at a multiple of ARENA_PAIR */
 };
 
 struct arena_options {
-	uint64_t budget;  /* bytes of blocks that the node may keep; the first process's counts, and a
-			   larger one of a process that finds the arena when all others have gone */
+	uint64_t budget; /* bytes of blocks that the node may keep; the first process's counts, or
+			    a larger one of a process that finds no member */
 	uint64_t node_budget; /* bytes that all arenas of the node may keep together; the largest
-				 counts; 0: as much as `budget` */
+				 number counts; 0: as much as `budget` */
 	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */
-	bool share;       /* false: for this process alone */
+	bool share;       /* false: the arena is for this process alone */
 };
 
 struct arena; /* this process's attachment */
 
-/* Attaches to the node's arena of this identity (its node form), or makes it. Where that fails in any way the
- * process gets one of its own, and *why is a line that says so (else NULL; static text).
- * Returns 0, or an errno (ENOMEM, EMFILE ...) when not even that is possible. */
+/* Attaches to the node's arena of this identity (in its node form), or makes that arena. If both
+ * fail, makes an arena for this process alone and sets *why to a static line that says so (else to
+ * NULL). Returns 0, or an errno (ENOMEM, EMFILE ...) if that is impossible too. */
 int arena_open(struct arena **arena, const struct identity *identity,
 	       const struct arena_options *options, const char **why);
 
-/* The budget, in bytes, of the arena that the node has already and arena_open() would join; 0:
- * there is none. Takes about 64 system calls then. Any thread. */
+/* Returns the budget, in bytes, of the existing arena that arena_open() would join, or 0 if there
+ * is none. To find none takes about 64 system calls. Any thread. */
 uint64_t arena_found(const struct identity *identity, const struct arena_options *options);
 
-/* Gives up claims and pins; maps made of arena_fd() must be gone. */
+/* Gives up this process's claims and pins; maps made of arena_fd() must be gone. */
 void arena_close(struct arena *arena);
 
-/* For a child after fork, which shares descriptors with its parent and must not: closes the
- * inherited ones without touching the parent's claims or pins. Only system calls, no locks, no
- * memory: it runs in a child's step of at_fork(). Afterwards only arena_close()
- * may be called. */
+/* In a forked child: closes the descriptors inherited from the parent, without touching the
+ * parent's claims or pins. Makes only system calls and takes no locks and no memory, because it
+ * runs in a child's step of at_fork(). Afterwards only arena_close() may be called. */
 void arena_forked(struct arena *arena);
 
-/* From the next fork on, what this process's descendants have read stays when they close it or end,
- * within the budget, until the last of them and this process have ended or started another program.
- * Costs a process a few system calls at its first fork, and two descriptors. Once in a process, when
- * the library is loaded. */
+/* From the next fork on, arenas that this process's descendants have filled outlive them, within
+ * the budget, until this process and all descendants have ended or started another program. A
+ * process's first fork costs a few system calls, and two descriptors. To be called once in a
+ * process, when the library is loaded. */
 void arena_keeper_watch(void);
-/* Before the library is unloaded: closes the two. What they have kept stays with the descendants. */
+/* Before the library is unloaded: closes this process's two descriptors. The kept arenas stay with
+ * the descendants. */
 void arena_keeper_end(void);
 
-/* Whether an arena's blocks can be mapped one by one: not where the kernel's pages are larger. */
+/* Whether an arena's blocks can be mapped one by one: not where the kernel's pages exceed 4 KiB. */
 bool arena_fits_pages(void);
 
-/* Whether an arena for a file of so many bytes can be made at all here, as far as can be told
- * without making one: memory files, and ones so long, may be forbidden. Any thread. */
+/* Whether this process may make an arena for a file of so many bytes, as far as a test without
+ * making one shows. Memory files, or files of that length, may be forbidden. Any thread. */
 bool arena_may_be(uint64_t bytes);
 
-/* The memfd, for read-only maps at the data file's own offsets. The arena's to close. -1: the
- * program has closed it. */
+/* Returns the memfd, for read-only maps at the data file's own offsets; the arena closes it.
+ * Returns -1 if the program has closed it. */
 int arena_fd(const struct arena *arena);
 
-/* Puts bytes read from storage at the data file's own offset, in whole blocks. Only the holder of
- * a claim may do so in its chunk, and only to blocks that are reserved, or published with the same
- * bytes. Any thread. Returns 0, or ENOMEM when there is no memory left (read without the arena then). */
+/* Copies bytes from storage into the arena, at the data file's own offset, in whole blocks. Only
+ * the holder of a chunk's claim may do so, and only to blocks that are reserved, or published with
+ * the same bytes. Any thread. Returns 0, or ENOMEM if no memory is left: read without the arena
+ * then. */
 int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length);
 
-/* Makes memory for chunks that will be read soon, in huge pages, where that is possible and no
- * process has tried it: those of `count` from `first` on, and their neighbours up to multiples
- * of a huge page, 2 MiB. Takes about 0.2 ms a chunk, and some more for each call; of those that
- * take longer it makes fewer, and none in the end. */
+/* Gives chunks that will be read soon their memory, in huge pages, where the kernel can and no
+ * process has tried before. Covers `count` chunks from `first` on and their neighbours up to
+ * multiples of a huge page (2 MiB). Takes about 0.2 ms a chunk, and a little more for each call.
+ * Where huge pages take longer than they save, it makes fewer of them, and none in the end. */
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count);
 
 /* Whether arena_prepare() would try. Any thread, no lock. */
 bool arena_may_prepare(const struct arena *arena, uint64_t chunk);
 
-/* Where bytes of one claimed chunk may be put directly, instead of by arena_fill(): memory that is
- * there and stays at least until the claim is given back. NULL: there is none. Only blocks that are
- * reserved and not published may be read or decoded into: readers see at once what stands in the others, and what
- * a failed read has left there. */
+/* Returns memory into which bytes of one claimed chunk may be read or decoded directly, instead of
+ * through arena_fill(); NULL: there is none. The memory stays at least until the claim is given
+ * back. Write only to blocks that are reserved and not published: readers see the bytes of
+ * published blocks at once, those of a failed read too. */
 uint8_t *arena_place(const struct arena *arena, uint64_t offset, uint64_t length);
 
-/* Whether a chunk is half of a huge page, with its neighbour up to or from a multiple of
- * ARENA_PAIR. Any thread, no lock; it may cease to be one when either is evicted. */
+/* Whether a chunk shares a huge page with its neighbour (a pair begins at a multiple of
+ * ARENA_PAIR). Any thread, no lock. Evicting either chunk ends the sharing. */
 bool arena_is_huge(const struct arena *arena, uint64_t chunk);
 
-/* The arena's bytes as this process may see them, published or not; to look, not to write: where
- * memory is short a store of the program's own would be a signal. */
+/* Returns this process's map of the arena's bytes, published or not. Only read through it: where
+ * memory is short, a store of the program's own would raise a signal. */
 uint8_t *arena_bytes(const struct arena *arena);
 
 uint64_t arena_chunks(const struct arena *arena);
@@ -112,18 +112,18 @@ uint64_t arena_chunks(const struct arena *arena);
 /* Living processes attached, this one included. A hint, at most a second old. */
 unsigned arena_members(struct arena *arena);
 
-/* Tells the node how many of this process's look-aheads go over all that the file holds: as long as
- * there is one anywhere, a chunk of which a part is missing is worth bringing as a whole. What a
- * dead process has told counts until it is buried. */
+/* Tells the node how many of this process's look-aheads scan the whole file (`scans`), and how many
+ * read each n-th record only (`steppers`). While any process scans, a partly missing chunk is worth
+ * loading as a whole. A dead process's numbers count until its row is buried. */
 void arena_scanning(struct arena *arena, unsigned scans, unsigned steppers);
 
-/* How many living processes have such a look-ahead now, this one included; and of the others in
- * *steppers how many have one that wants each n-th record alone, of which the same is told. */
+/* Returns how many living processes scan the whole file now, this one included. *steppers:
+ * processes whose only look-ahead is strided. */
 unsigned arena_scanners(const struct arena *arena, unsigned *steppers);
 
-/* Tells the node which chunk this process's only such look-ahead has come to. Returns how many chunks
- * behind it the last of the scans is that goes the same way and may still find in memory what this
- * one reads; 0: none follows. Any thread, no locks. */
+/* Tells the node which chunk the front of this process's only scan has come to. Returns how many
+ * chunks behind that front the last scan is that goes the same way and may still find in memory
+ * what this scan reads; 0: none follows. Any thread, no locks. */
 uint64_t arena_front(struct arena *arena, uint64_t chunk, bool forward);
 
 /* --- blocks --------------------------------------------------------------------------------- */
@@ -132,14 +132,14 @@ uint64_t arena_front(struct arena *arena, uint64_t chunk, bool forward);
  * Only meaningful while their chunks are pinned by this process or claimed by the caller. */
 bool arena_present(const struct arena *arena, uint64_t first, uint64_t count);
 
-/* The next run of blocks in [first, end) that is not published: *run is its start, its length is
- * returned (0: none). */
+/* Finds the next run of unpublished blocks in [first, end): stores its start in *run and returns
+ * its length (0: there is none). */
 uint64_t arena_missing(const struct arena *arena, uint64_t first, uint64_t end, uint64_t *run);
 
 /* --- claims --------------------------------------------------------------------------------- */
 
-/* Tries to claim a chunk, in order to load it. Returns false when a living process has it (or
- * when there is no memory for the table; arena_wait() tells the two apart). */
+/* Tries to claim a chunk, in order to load it. Returns false if a living process has claimed it (or
+ * if there is no memory for the table; arena_wait() tells the two apart). */
 bool arena_claim(struct arena *arena, uint64_t chunk);
 
 /* Publishes blocks of claimed chunks (release order). */
@@ -148,96 +148,99 @@ void arena_publish(struct arena *arena, uint64_t first, uint64_t count);
 /* Gives a claim back and wakes the processes that wait for it. */
 void arena_release(struct arena *arena, uint64_t chunk);
 
-/* The same after a read that failed: gives back so many blocks that were reserved for it and not
- * published, and frees the memory of what it has left behind. */
+/* Gives a claim back after a failed read: unreserves `blocks` blocks that were not published, and
+ * frees the memory that the read has filled. */
 void arena_abandon(struct arena *arena, uint64_t chunk, uint64_t blocks);
 
-/* Waits until no living process holds the claim. Returns true then, false when `milliseconds`
- * have passed before (the holder lives, but is slow or stopped), or at once when there is no
- * memory for the table: go on without the arena then. Notices a dead holder within 100 ms. */
+/* Waits until no living process holds the chunk's claim, and returns true. Returns false after
+ * `milliseconds` (the holder lives, but is slow or stopped), or at once if there is no memory for
+ * the table: go on without the arena then. Notices a dead holder within 100 ms. */
 bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
 
-/* A number that changes when the holder of a chunk's claim, or the server of an unclaimed chunk,
- * gets anything done: it waits for slow storage then, and is not stopped. Of a claim of this
- * process's own it changes with every call. */
+/* Returns a number that changes when the holder of a chunk's claim, or the server for an unclaimed
+ * chunk, completes any work: that process waits for slow storage then, and is not stopped. For a
+ * claim of this process's own the number changes with every call. */
 uint64_t arena_progress(const struct arena *arena, uint64_t chunk);
 
-/* Whether the process that such a number belongs to has got anything done since. */
+/* Whether the process behind a number from arena_progress() has completed any work since. */
 bool arena_progressed(const struct arena *arena, uint64_t progress);
 
 /* --- pins ----------------------------------------------------------------------------------- */
 
-/* Makes the tables of all chunks, each of which is otherwise made when one of its chunks is first claimed or pinned.
- * Returns false if there is no memory for one: its chunks can be neither claimed nor pinned. */
+/* Makes the tables of all chunks now, instead of when a chunk is first claimed or pinned. Returns
+ * false if there is no memory for a table: its chunks can be neither claimed nor pinned. */
 bool arena_tables_make(struct arena *arena);
 
-/* Before this process maps a chunk: keeps it from being evicted. Counted once per process, not per
- * call. false: it is being evicted right now, take it as not present. */
+/* Pins a chunk against eviction, before this process maps it. Counted once per process, not per
+ * call. Returns false if the chunk is being evicted right now: take it as not present. */
 bool arena_pin(struct arena *arena, uint64_t chunk);
 void arena_unpin(struct arena *arena, uint64_t chunk);
 
 /* --- a server ------------------------------------------------------------------------------- */
 
-/* A member may serve the others: instead of reading, they wish for chunks, and it brings them,
- * from wherever it has them. No member relies on it: one that has waited long enough claims and
- * reads. */
+/* One member may serve the others: they wish for chunks instead of reading them, and the server
+ * brings the chunks from any source. No member relies on the server: a member that has waited long
+ * enough claims the chunk and reads it. */
 
-/* Becomes the server. `keeps`: chunks that it wants to keep for the nodes' common good. `whole`:
- * small pieces are worth a chunk too, for all of the file will be in memory. Returns 0, EBUSY
- * (another living member is it) or ENOTSUP (no process shares this arena). */
+/* Makes this process the server. `keeps`: chunks that it wants to keep for all nodes of the job.
+ * `whole`: small pieces are worth a whole chunk too, because all of the file will be in memory.
+ * Returns 0, EBUSY (another living member is the server) or ENOTSUP (no process shares this
+ * arena). */
 int arena_serve(struct arena *arena, uint64_t keeps, bool whole);
 
-/* Takes the next wish of any member; the server's one thread. false: there is none. */
+/* Takes the next wish of any member; only the server's one thread. Returns false if there is
+ * none. */
 bool arena_wish_next(struct arena *arena, uint64_t *chunk, bool *urgent);
 
-/* Before the server sleeps (true) and after it has woken. Returns false if there are wishes: it must
- * not sleep then. */
+/* The server calls this before it sleeps (true) and after it has woken (false). Returns false if
+ * there are wishes: the server must not sleep then. */
 bool arena_serve_sleeps(struct arena *arena, bool asleep);
 
-/* The server has done what it will do for a chunk; `refused`: the next process that wants it
- * claims it and reads, which uses the refusal up. Wakes all waiting processes. */
+/* Ends the server's work for a chunk and wakes all waiting processes. `refused`: the next process
+ * that wants the chunk claims and reads it, which uses up the refusal. */
 void arena_answer(struct arena *arena, uint64_t chunk, bool refused);
 
-/* Says that this member, a server for instance, gets something done, so that processes stay patient
- * that wait for what it has in hand. */
+/* Reports that this member, a server for instance, makes progress, so that processes stay patient
+ * that wait for its chunks. */
 void arena_beat(struct arena *arena);
 
-/* Marks a chunk that goes later than those without the mark. */
+/* Marks a chunk as kept: it is evicted later than chunks without the mark. */
 void arena_keep(struct arena *arena, uint64_t chunk);
 
-/* Bytes that one member should have pinned, at most, so that what is kept and what all have
- * pinned find room together. UINT64_MAX where there is no server, or room for everything. */
+/* Returns how many bytes one member should have pinned, at most, so that kept chunks and all
+ * members' pins fit together. UINT64_MAX if there is no server, or room for the whole file. */
 uint64_t arena_share(struct arena *arena);
 
-/* Whether a server brings this chunk on a wish; with *whole as told to arena_serve(). */
+/* Whether a server brings this chunk on a wish; *whole is what arena_serve() was called with. */
 bool arena_is_served(const struct arena *arena, uint64_t chunk, bool *whole);
 
-/* Asks for a chunk, urgently or ahead of need. Again and again is fine: it passes on what is new.
- * Under the caller's lock. Returns true if the server sleeps and must be woken. */
+/* Asks the server for a chunk, urgently or ahead of need. May be repeated: only a wish that is new
+ * is passed on. Under the caller's lock. Returns true if the server sleeps and must be woken. */
 bool arena_wish(struct arena *arena, uint64_t chunk, bool urgent);
 
-/* Waits until a chunk that this process has wished for is wholly published, or no server brings
- * it any more: true, at once where it has not wished. false: so many milliseconds have passed. */
+/* Waits until a chunk that this process has wished for is wholly published, or no server brings it
+ * any more, and returns true; at once if it has not wished. Returns false after `milliseconds`. */
 bool arena_wish_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-/* Makes room for `blocks` more blocks that the caller is about to load, evicting chunks that no
- * process has pinned or claimed, the least recently used first (arena_touch); those that a
- * served node retains for the next pass over the file only when there is nothing else; kept ones
- * last and only as far as they leave members too little room (while there is a server). true:
- * they are counted as the node's from now on. false: there is no room now; read without the
+/* Makes room for `blocks` more blocks that the caller is about to load. Evicts chunks that no
+ * process has pinned or claimed, the least recently used first (arena_touch()). Chunks that a
+ * served node retains for the next pass over the file go only when no others are left. Kept chunks
+ * go last and, while there is a server, only as far as they leave members too little room. Returns
+ * true if the blocks are counted as the node's from now on; false: no room now, read without the
  * arena. */
 bool arena_reserve(struct arena *arena, uint64_t blocks);
 
-/* Whether so many blocks more would find room without anybody's going for them. */
+/* Whether so many blocks more would fit without evicting a chunk. */
 bool arena_has_room(struct arena *arena, uint64_t blocks);
 
-/* Gives back what was reserved and not published, and for which nothing was read. */
+/* Gives back reserved blocks that were not published and into which nothing was read. */
 void arena_unreserve(struct arena *arena, uint64_t blocks);
 
-/* How many pieces of a chunk the node's processes have read because a reader waited for them,
- * 255 at most, and the blocks of all pieces; one is added under the claim. Any thread, no lock. */
+/* Return how many pieces of a chunk the node's processes have read because a reader waited for
+ * them, 255 at most, and the blocks of all pieces. Pieces are added under the chunk's claim. Any
+ * thread, no lock. */
 unsigned arena_pieces(const struct arena *arena, uint64_t chunk);
 uint64_t arena_pieces_blocks(const struct arena *arena);
 void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks);
@@ -246,10 +249,11 @@ void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks);
  * Cheap: a store. */
 void arena_touch(struct arena *arena, uint64_t chunk);
 
-/* Whether the node is short of room, so that pins that are not needed should go. */
+/* Whether the node is short of room, so that processes should give up pins they do not need. */
 bool arena_pressed(const struct arena *arena);
 
-/* What it may keep now: its budget, or what other arenas of the node leave of that. */
+/* Returns how much the arena may keep now, in bytes: its budget, or what the node's other arenas
+ * leave of that. */
 uint64_t arena_budget(const struct arena *arena);
 uint64_t arena_used(const struct arena *arena);      /* bytes, reserved ones included */
 uint64_t arena_evictions(const struct arena *arena); /* chunks, by all processes */

@@ -88,8 +88,8 @@ void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks)
 				      memory_order_relaxed);
 }
 
-/* By the descriptor, unless there is a huge page: making a page for bytes that are at hand costs
- * half of what it costs to map an empty one and to read into it. */
+/* Writes through the descriptor, unless there is a huge page: making a page for bytes at hand costs
+ * half as much as mapping an empty page and reading into it. */
 int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length)
 {
 	uint8_t *place;
@@ -107,7 +107,7 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
 
 /* --- blocks --------------------------------------------------------------------------------- */
 
-/* The 64 bits that a block is one of. */
+/* Returns the word of 64 bits that holds a block's bit. */
 static _Atomic uint64_t *bits_of(struct arena_group *group, uint64_t block)
 {
 	return &group->published[block / ARENA_BLOCKS % ARENA_GROUP][block % ARENA_BLOCKS / 64];
@@ -120,7 +120,7 @@ static uint64_t bits_load(const struct arena *arena, uint64_t block)
 	return group ? atomic_load_explicit(bits_of(group, block), memory_order_acquire) : 0;
 }
 
-/* Those of a word's bits that stand for blocks from `block` up to `end`. */
+/* Returns the bits of a word that stand for blocks from `block` up to `end`. */
 static uint64_t bits_between(uint64_t block, uint64_t end)
 {
 	uint64_t from = block % 64, length = end - block < 64 - from ? end - block : 64 - from;
@@ -189,9 +189,9 @@ uint64_t arena_published(struct arena_group *group, uint64_t chunk)
 	return count;
 }
 
-/* Counts first and sets the bits afterwards, so that a process that dies in between leaves the
- * node's account too high: that is put right later, whereas too low would let the node grow over
- * its budget. */
+/* Counts first and sets the bits afterwards. A process that dies in between leaves the node's
+ * account too high, which a recount corrects. Too low, the account would let the node grow over its
+ * budget. */
 static void publish_in_chunk(struct arena *arena, uint64_t first, uint64_t end)
 {
 	uint64_t chunk = first / ARENA_BLOCKS, expected = 0, set = 0;
@@ -199,7 +199,7 @@ static void publish_in_chunk(struct arena *arena, uint64_t first, uint64_t end)
 
 	if (!group || (atomic_load_explicit(&group->words[chunk % ARENA_GROUP], memory_order_relaxed) &
 		       (WORD_OWNER | WORD_EVICTING)) != arena->row)
-		return; /* not ours to publish in */
+		return; /* this process has not claimed the chunk */
 	for (uint64_t block = first; block < end; block = next_word(block))
 		expected += (unsigned)__builtin_popcountll(~bits_load(arena, block) &
 							   bits_between(block, end));

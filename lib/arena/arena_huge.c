@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Gives coming chunks their memory in huge pages.
  *
- * A memfd has 4 KiB pages, unless the machine's owner allows more; making, filling, mapping and
- * freeing those takes longer than the copy. MADV_COLLAPSE (Linux 6.1) makes huge pages of a range
- * without anybody's leave, and bytes can be read from storage straight into them. Each call waits
- * for all processors, so it is one for many pages; and as a huge page is two chunks, which would
- * have to be evicted as one, it is for arenas that have room for all of the file.
+ * A memfd has 4 KiB pages, unless the administrator allows larger ones; making, filling, mapping
+ * and freeing small pages takes longer than the copy. MADV_COLLAPSE (Linux 6.1) makes huge pages of
+ * a range without special rights, and bytes can be read from storage straight into them. Each call
+ * waits for all processors, so one call makes many pages. A huge page is two chunks, which would
+ * have to be evicted together, so only arenas with room for the whole file get huge pages.
  */
 #include "arena/arena_private.h"
 
@@ -17,9 +17,9 @@
 #endif
 
 enum {
-	SLOW_NS = 1500000, /* a huge page that takes longer costs more than it saves a process, */
-	SAVED_NS = 500000, /* and so much more for each other that goes over the file: its faults */
-	MISSES = 3, /* in a row: the kernel does not know how, or memory is in small pieces */
+	SLOW_NS = 1500000, /* a huge page that takes longer costs more than it saves a process */
+	SAVED_NS = 500000, /* this much more for each other process that scans: faults */
+	MISSES = 3,        /* failures in a row: no support in the kernel, or fragmented memory */
 };
 
 static bool has_room_for_all(const struct arena *arena)
@@ -32,8 +32,8 @@ static uint64_t pair_bits(uint64_t chunk)
 	return UINT64_C(3) << (chunk % 64 & ~UINT64_C(1));
 }
 
-/* Whether this process is to make a pair's page: one process does, once. It has claimed both
- * chunks then. */
+/* Whether this process makes a pair's page; one process tries, once. If true, it has claimed both
+ * chunks. */
 static bool pair_take(struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
@@ -46,7 +46,7 @@ static bool pair_take(struct arena *arena, uint64_t chunk)
 	if (!arena_claim_as(arena, group, chunk, arena->row))
 		return false;
 	if (arena_claim_as(arena, group, chunk + 1, arena->row)) {
-		/* What holds bytes is not worth moving. */
+		/* Bytes that are there already are not worth moving. */
 		if (!arena_published(group, chunk) && !arena_published(group, chunk + 1))
 			return true;
 		arena_claim_end(arena, group, chunk + 1, arena->row);
@@ -55,7 +55,7 @@ static bool pair_take(struct arena *arena, uint64_t chunk)
 	return false;
 }
 
-/* Gives the claims back; of what was not made nothing may stay. */
+/* Gives the claims back. If the pages were not made, frees what the attempt has left. */
 static void pairs_end(struct arena *arena, uint64_t first, uint64_t end, bool made)
 {
 	for (uint64_t chunk = first; chunk < end; chunk++) {
@@ -79,7 +79,8 @@ static bool pairs_make(struct arena *arena, uint64_t first, uint64_t end)
 	for (uint64_t chunk = first; chunk < end; chunk += ARENA_PAIR) {
 		struct arena_group *group = arena_group_of(arena, chunk);
 
-		/* What no scan comes to read may be evicted, should there be less room one day. */
+		/* Chunks that no scan comes to read may be evicted, if there is less room one
+		 * day. */
 		arena_touch(arena, chunk);
 		arena_touch(arena, chunk + 1);
 		atomic_fetch_or(&group->pins[0][chunk % ARENA_GROUP / 64], pair_bits(chunk));
@@ -96,7 +97,7 @@ static uint64_t worth_of_page(const struct arena *arena)
 	return SLOW_NS + (scanners + steppers > 1 ? scanners + steppers - 1 : 0) * SAVED_NS;
 }
 
-/* Pairs that are neighbours, as one. Returns whether that was worth it. */
+/* Makes the pages of neighbouring pairs in one call. Returns whether that was worth it. */
 static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
 {
 	uint64_t worth = (end - first) / ARENA_PAIR * worth_of_page(arena);
@@ -119,7 +120,7 @@ void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
 	if (end > arena->chunks)
 		end = arena->chunks;
 	first -= first % ARENA_PAIR;
-	/* At first one, to see how long it takes. */
+	/* The first call makes one page, to see how long it takes. */
 	left = trust > 0 ? end - first : 1;
 	for (; first < end && left && trust > -MISSES; first = run + ARENA_PAIR) {
 		for (run = first; run < end && left && pair_take(arena, run); left--)

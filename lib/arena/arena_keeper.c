@@ -4,17 +4,17 @@
  * A program whose workers come and go, each opening the data set for itself, would read storage
  * anew with every set of workers. So before its first fork a process makes a pair of connected
  * sockets, the keeper, which all its descendants inherit until they start another program. A child
- * that has met an arena sends itself a message with a descriptor of it, which no process receives:
- * the kernel holds the memory as long as the message waits, and frees it when the last process with
- * the keeper has ended, however it ended. The process that made the keeper looks into it too, but
- * puts nothing in: what it alone has read goes when it closes the data set.
+ * that has met an arena sends itself a message with a descriptor of the arena, which no process
+ * receives. The kernel holds the memory as long as the message waits, and frees it when the last
+ * process with the keeper has ended, however it ended. The process that made the keeper looks into
+ * it too, but puts nothing in: an arena that it alone has used goes when it closes the data set.
  *
  * All messages have one length, so SO_PEEK_OFF leads to each of them, and recvmsg(2) hands out a
  * descriptor while the message stays. Only a process that drops an arena takes messages out. A
- * process that looks holds the lock on the receiving socket (of the old kind, which belongs to a
- * process and dies with it).
+ * process that looks into the keeper holds the lock on the receiving socket (a POSIX record lock,
+ * which belongs to a process and dies with it).
  *
- * The descriptor in the message is a place only (O_PATH), and only the owner may open the memfd: a
+ * The descriptor in the message is a place only (O_PATH), and only the owner may open the memfd. A
  * process that has inherited the keeper and become another user since can neither read nor change
  * the bytes.
  */
@@ -42,7 +42,7 @@ enum {
 
 static const uint64_t lock_pause = 2000000; /* ns */
 
-/* A file system that tells times in seconds may give a file that is changed again the same one. */
+/* A file system with times in whole seconds may give two changes of a file the same time. */
 static const uint64_t young = 2000000000; /* ns */
 
 /* A message: one arena. */
@@ -58,9 +58,9 @@ enum { IN, OUT };
 static struct {
 	pthread_mutex_t lock;
 	_Atomic bool is_made, is_inherited;
-	_Atomic bool has_forked; /* this process has looked whether there is a keeper */
+	_Atomic bool has_forked; /* this process has checked whether it has a keeper */
 	struct descriptor_kept ends[2];
-	_Atomic(struct arena *) shrinking; /* attached to for that alone */
+	_Atomic(struct arena *) shrinking; /* attached for arena_shrink() alone */
 } keeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends = {{.fd = -1}, {.fd = -1}}};
 
 /* --- the sockets ------------------------------------------------------------------------------ */
@@ -70,7 +70,7 @@ static bool ends_are_ours(void)
 	return descriptor_is_kept(&keeper.ends[IN]) && descriptor_is_kept(&keeper.ends[OUT]);
 }
 
-/* What the program has closed, or put something else in place of, is not ours to close. */
+/* Does not close a descriptor that the program has closed, or replaced by one of its own. */
 static void keeper_give_up(void)
 {
 	atomic_store(&keeper.is_made, false);
@@ -79,7 +79,7 @@ static void keeper_give_up(void)
 	descriptor_kept_close(&keeper.ends[OUT]);
 }
 
-/* Half of the descriptors are the program's, as in descriptors_spare(). */
+/* Leaves the upper half of the descriptors to the program, as descriptors_spare() does. */
 static void keeper_make(void)
 {
 	struct rlimit limit;
@@ -99,7 +99,7 @@ static void keeper_make(void)
 	}
 }
 
-/* Nothing is waited for: this may be a signal handler's fork. */
+/* Waits for no lock: this fork may be in a signal handler. */
 static void before_fork(void)
 {
 	int saved = errno;
@@ -122,7 +122,7 @@ static void in_child(void)
 
 	if (shrinking)
 		arena_cut(shrinking);
-	pthread_mutex_init(&keeper.lock, NULL); /* another thread of the parent may have it */
+	pthread_mutex_init(&keeper.lock, NULL); /* another thread of the parent may hold it */
 	atomic_store(&keeper.is_inherited, atomic_load(&keeper.is_made));
 	atomic_store(&keeper.has_forked, false);
 }
@@ -141,7 +141,7 @@ void arena_keeper_watch(void)
 	pthread_once(&once, watch);
 }
 
-/* Nothing is waited for: this may be the program's end, with threads that are at work. */
+/* Waits for no lock: the program may be ending while its threads are at work. */
 void arena_keeper_end(void)
 {
 	if (pthread_mutex_trylock(&keeper.lock))
@@ -178,7 +178,7 @@ union control {
 	char room[CMSG_SPACE(sizeof(int))];
 };
 
-/* `fd`: what came along, -1 for none; or NULL: is not wanted. */
+/* `fd` gets the message's descriptor, or -1 if it has none; NULL: the caller does not want it. */
 static bool receive(struct kept_arena *kept, int *fd, int flags)
 {
 	union control control;
@@ -199,7 +199,7 @@ static bool receive(struct kept_arena *kept, int *fd, int flags)
 	return true;
 }
 
-/* Where too many are on their way already, or there is no memory, nothing is kept. */
+/* The arena is not kept if too many descriptors are on their way already, or memory is short. */
 static void send_kept(const struct kept_arena *kept, int fd)
 {
 	union control control = {
@@ -224,7 +224,7 @@ static bool seek(unsigned number)
 	return !setsockopt(keeper.ends[OUT].fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
 }
 
-/* false: this kernel does not let us look. */
+/* Returns false if this kernel cannot peek at the messages. */
 static bool list(struct kept_arena *all, unsigned *count)
 {
 	*count = 0;
@@ -236,7 +236,8 @@ static bool list(struct kept_arena *all, unsigned *count)
 	return *count == KEPT_MOST || errno == EAGAIN;
 }
 
-/* Lists what is kept. What does not work now is left alone; the next fork makes another. */
+/* Takes the keeper's locks and lists its messages. If that fails, gives this keeper up; the next
+ * fork makes another. */
 static bool look_begin(struct kept_arena *all, unsigned *count)
 {
 	if (!atomic_load_explicit(&keeper.is_made, memory_order_relaxed))
@@ -264,7 +265,7 @@ static int open_place(int fd, int flags)
 	return open(path, flags | O_CLOEXEC);
 }
 
-/* A description of its own of what the message holds, or -1. */
+/* Opens the memfd that a message holds. Returns a descriptor, or -1. */
 static int fetch(unsigned number, struct stat *st)
 {
 	int place = -1, fd = -1;
@@ -278,8 +279,8 @@ static int fetch(unsigned number, struct stat *st)
 	return fd;
 }
 
-/* Takes out what is to go. The others come out and go in again, in their order; a process that
- * dies in between takes the one that it holds with it. */
+/* Takes out the messages that go. The others come out and go in again, in their order; a process
+ * that dies in between loses the arena whose message it holds. */
 static void drop(const bool *goes, unsigned count)
 {
 	struct kept_arena kept;
@@ -301,7 +302,7 @@ struct idle {
 	uint64_t blocks, stamp;
 };
 
-/* What is to be done: messages that go, and an arena of which a part goes. */
+/* What to drop: messages that go, and one arena that loses a part. */
 struct verdict {
 	bool goes[KEPT_MOST];
 	bool any; /* goes */
@@ -319,7 +320,7 @@ static bool is_idle(int fd)
 	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
 }
 
-/* What it really has, and since when it is there, or was taken up again. */
+/* Finds how many blocks an arena has if it is idle, and when it was made or taken up again. */
 static bool look_idle(unsigned number, const struct kept_arena *kept, struct idle *idle)
 {
 	off_t head = (off_t)round_up(kept->identity.size, ARENA_CHUNK);
@@ -338,8 +339,8 @@ static bool look_idle(unsigned number, const struct kept_arena *kept, struct idl
 	return found;
 }
 
-/* Whether no process will look for it again: its file has changed since, or another has its
- * place. */
+/* Whether no process will look for this arena again: its file has changed since, or another file
+ * has its place. */
 static bool is_stale(const struct kept_arena *kept, const struct arena *arena)
 {
 	return kept->identity.device == arena->identity.device &&
@@ -348,14 +349,15 @@ static bool is_stale(const struct kept_arena *kept, const struct arena *arena)
 		kept->identity.ctime_ns < arena->identity.ctime_ns);
 }
 
-/* Not less where its budget was less: a process that takes it up later may raise that. */
+/* Returns the most blocks that a kept arena can have. Its budget is no bound: a process that takes
+ * the arena up later may raise it. */
 static uint64_t most_of(const struct kept_arena *kept)
 {
 	return round_up(kept->identity.size, ARENA_CHUNK) / ARENA_BLOCK;
 }
 
-/* The oldest go until the others fit into the room, and `surplus` of them at least. Of the last of
- * them a part may be enough. */
+/* Chooses the oldest arenas to go until the others fit into `room`, and at least `surplus` of them.
+ * Of the last one a part may be enough. */
 static void judge_idle(struct idle *idle, unsigned count, uint64_t room, unsigned surplus,
 		       struct verdict *verdict)
 {
@@ -404,7 +406,7 @@ static void judge(const struct arena *arena, const struct kept_arena *all, unsig
 	}
 	room = budget > wants ? budget - wants : 0;
 	if (most <= room && count - stale < KEPT_MOST)
-		return; /* it fits, whatever lives */
+		return; /* all of them fit, in use or not */
 	for (unsigned i = 0; i < count; i++)
 		n += others[i] && look_idle(i, &all[i], &idle[n]);
 	judge_idle(idle, n, room, count - stale >= KEPT_MOST, verdict);
@@ -427,7 +429,7 @@ int keeper_find(const struct arena *arena)
 
 	if (!look_begin(all, &count))
 		return -1;
-	/* The newest first: there is an older one for a moment only. */
+	/* The newest first: an older arena of this key exists for a moment only. */
 	while (count-- > 0 && found < 0) {
 		if (memcmp(all[count].key, arena->key, sizeof(arena->key)))
 			continue;
@@ -475,7 +477,8 @@ void keeper_put(const struct arena *arena)
 	look_end();
 }
 
-/* Whether all has been done; what is to be given up takes time and waits until others may look. */
+/* Returns whether all has been done. Shrinking an arena takes time, so it follows when other
+ * processes may look into the keeper again. */
 static bool fit(const struct arena *arena, uint64_t budget, uint64_t wants, bool shrinks)
 {
 	struct verdict verdict = {.shrinks = shrinks};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* How much the node keeps, and what goes when there is no room.
+/* Counts the memory that the node keeps, and evicts chunks when there is no room.
  *
  * head->used counts blocks that are published or reserved. Every change is made in such an order
- * that a process which dies in the middle leaves the count too high, never too low; it is then in
- * doubt, and the next process that needs room counts again.
+ * that a process which dies in the middle leaves the count too high, never too low. The count is
+ * then in doubt, and the next process that needs room counts again.
  */
 #include "arena/arena_private.h"
 
@@ -17,7 +17,7 @@ enum {
 	SAMPLE = 32,        /* chunks that are compared before the oldest of them goes */
 	MEMBER_ROOM = 4,    /* chunks that a member needs at least */
 	READER_WINDOW = 20, /* chunks that one reader uses at a time */
-	STALE = 2,          /* times that as many chunks have come as the file has */
+	STALE = 2,          /* a retained chunk is stale after claims of STALE times the file */
 	AHEAD = 8 /* chunks that one call evicts beyond its need while the node is pressed */
 };
 
@@ -94,10 +94,10 @@ static uint64_t published_in_all(const struct arena *arena)
 	return total;
 }
 
-/* Counts again after a death, if no process changes the accounts meanwhile (else the next one
- * tries). The result is put in only over the number that was there when the counting began. Of each row
- * the changes that have ended are read first and those that have begun last: if they are as many, none
- * was under way in between. */
+/* Counts again after a process died, if no process changes the accounts meanwhile (else the next
+ * caller tries). The result replaces only the number that head->used had when the counting began.
+ * For each row, `ended` is read first and `began` last: if they are equal, no change was under way
+ * in between. */
 bool arena_recount(struct arena *arena)
 {
 	uint64_t began[ARENA_ROWS], used, total;
@@ -130,7 +130,7 @@ busy:
 
 /* --- shares of the room ------------------------------------------------------------- */
 
-/* Blocks that may be kept from members. */
+/* Returns how many blocks the server may keep; the rest is for members. */
 static uint64_t arena_keep_limit(const struct arena *arena)
 {
 	uint64_t members = atomic_load_explicit(&arena->members, memory_order_relaxed);
@@ -146,7 +146,7 @@ static bool is_served(const struct arena *arena)
 	return atomic_load_explicit(&arena->head->server, memory_order_relaxed);
 }
 
-/* Blocks for copies of what others keep, beside what the server does. */
+/* Returns the blocks for copies of chunks that other nodes keep, beside what the server keeps. */
 static uint64_t room_of_copies(const struct arena *arena)
 {
 	uint64_t keeps = atomic_load(&arena->head->keeps) * ARENA_BLOCKS;
@@ -155,7 +155,7 @@ static uint64_t room_of_copies(const struct arena *arena)
 	return arena_limit(arena) - (keeps < limit ? keeps : limit);
 }
 
-/* Members but the server. */
+/* Counts the members without the server. */
 static uint64_t readers(const struct arena *arena)
 {
 	uint64_t members = atomic_load_explicit(&arena->members, memory_order_relaxed);
@@ -163,7 +163,8 @@ static uint64_t readers(const struct arena *arena)
 	return members > 2 ? members - 1 : 1;
 }
 
-/* How much of that is for what comes and goes; the rest is for what stays. */
+/* Returns how much of room_of_copies() is for chunks that come and go; the rest is for retained
+ * chunks. */
 static uint64_t room_to_pass(const struct arena *arena)
 {
 	uint64_t room = room_of_copies(arena);
@@ -181,9 +182,9 @@ uint64_t arena_share(struct arena *arena)
 
 	if (!is_served(arena) || arena->chunks * ARENA_BLOCKS <= arena_limit(arena))
 		return UINT64_MAX;
-	(void)arena_members(arena); /* counts them */
+	(void)arena_members(arena); /* counts the members */
 	room = room_to_pass(arena);
-	/* The server pins little, but what is on its way has its room already. */
+	/* The server pins little, but chunks on their way have their room already. */
 	room = room > 2 * least ? room - least : least;
 	return room / readers(arena) * ARENA_BLOCK;
 }
@@ -205,8 +206,9 @@ static uint64_t pinned_in(const struct arena *arena, uint64_t group, unsigned wo
 	return pinned;
 }
 
-/* By the descriptor, for a sandbox that refuses madvise(2). A program may have given the number to a
- * file of its own: what is looked at and cut is a descriptor that it has never seen. */
+/* Punches through the descriptor, for a sandbox that refuses madvise(2). The program may have given
+ * the descriptor's number to a file of its own. So the check and the hole use a duplicate that the
+ * program has never seen. */
 static bool punch(const struct arena *arena, uint64_t offset, uint64_t length)
 {
 	int fd = descriptor_twin(arena->file.fd);
@@ -219,8 +221,8 @@ static bool punch(const struct arena *arena, uint64_t offset, uint64_t length)
 	return punched;
 }
 
-/* The memory goes through the map, not the descriptor: whatever a program has done to its
- * descriptors, a hole is punched in nothing but the arena. */
+/* Frees the memory through the map, not the descriptor: whatever a program has done to its
+ * descriptors, the hole is in the arena alone. */
 bool arena_give_back(const struct arena *arena, uint64_t offset, uint64_t length)
 {
 	return !madvise(arena->base + offset, length, MADV_REMOVE) || punch(arena, offset, length);
@@ -270,19 +272,19 @@ static bool evict(struct arena *arena, uint64_t chunk)
 	return !pinned;
 }
 
-/* What may go: each of these only when there is nothing left of the one before. */
+/* What may be evicted: each kind only when nothing is left of the kind before. */
 enum reach {
-	REACH_PASSING,  /* what is neither retained nor kept, or was retained and is stale */
-	REACH_RETAINED, /* what stays for the next round, too */
-	REACH_KEPT,     /* and what the server keeps for other nodes */
+	REACH_PASSING,  /* chunks neither retained nor kept, or retained and stale */
+	REACH_RETAINED, /* retained chunks, too */
+	REACH_KEPT,     /* and chunks that the server keeps for other nodes */
 };
 
-/* A search for something to evict: once around, in steps of 64 chunks. */
+/* A search for chunks to evict: once around, in steps of 64 chunks. */
 struct eviction {
 	uint64_t at;   /* chunk */
 	uint64_t left; /* chunks */
 	enum reach reach;
-	int32_t stale; /* claims since it was last used */
+	int32_t stale; /* claims since its last use that make a retained chunk stale */
 	struct {
 		uint64_t chunk;
 		int32_t age;
@@ -366,11 +368,11 @@ static uint64_t search_oldest(struct eviction *search)
 	return chunk;
 }
 
-/* A reader that goes over a file again and again wants first what was used longest ago: if that
- * is evicted, it finds nothing, however much room there was. So of the copies that a served node
- * has the first to be given up stay instead, a part of them all, and what comes later goes (as
- * of MinIO: Mohan et al., VLDB 2021), whatever the order of the rounds, until no reader comes
- * for them any more. What is used more often than that stays among what passes, too. */
+/* A reader that goes over a file again and again needs the least recently used chunk first. If that
+ * chunk is evicted, the reader finds nothing, however much room there is. So on a served node the
+ * first copies that would be evicted stay instead, a part of all, and later ones go (as in the
+ * cache MinIO: Mohan et al., VLDB 2021). They stay whatever the order of the rounds, until no
+ * reader uses them any more. Copies that are used more often stay among the passing ones, too. */
 static bool retain(struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = arena_group_of(arena, chunk);
@@ -387,11 +389,11 @@ static bool retain(struct arena *arena, uint64_t chunk)
 	return false;
 }
 
-/* The oldest of the next few that may go; false when there is none in the whole arena. */
+/* Evicts the oldest of the next few chunks that may go. Returns false if the arena has none. */
 static bool evict_any(struct arena *arena, enum reach reach)
 {
 	struct eviction search;
-	unsigned others = 1; /* that must be left where one is spared */
+	unsigned others = 1; /* chunks that must be left if one is retained */
 
 	search_begin(&search, arena, reach);
 	while (search.left) {
@@ -399,7 +401,7 @@ static bool evict_any(struct arena *arena, enum reach reach)
 		while (search.count) {
 			uint64_t chunk = search_oldest(&search);
 
-			/* One at a time where there are few. */
+			/* Retains one at a time where there are few. */
 			if (reach == REACH_PASSING && search.count >= others &&
 			    retain(arena, chunk)) {
 				others = SAMPLE / 2;
@@ -414,8 +416,8 @@ static bool evict_any(struct arena *arena, enum reach reach)
 	return false;
 }
 
-/* What the server keeps, it keeps for other nodes too: that goes only when it leaves too little for
- * this one, which must let its copies go first. */
+/* Chunks that the server keeps are for other nodes too. They go only if they leave this node too
+ * little room, and after the node's own copies. */
 static bool may_kept_go(const struct arena *arena)
 {
 	uint64_t kept = atomic_load(&arena->head->kept);
@@ -436,7 +438,7 @@ static bool is_over(const struct arena *arena, uint64_t limit)
 	return atomic_load(&arena->head->used) > limit;
 }
 
-/* Once the node was short, more goes than is needed at once, so that the pressure ends. */
+/* After the node was short of room, evicts more than is needed now, so that the pressure ends. */
 static void ease(struct arena *arena)
 {
 	for (unsigned i = 0; i < AHEAD && atomic_load(&arena->head->pressed); i++)
@@ -489,7 +491,7 @@ bool arena_reserve(struct arena *arena, uint64_t blocks)
 		return false;
 	arena_account_begin(arena);
 	used = atomic_fetch_add(&head->used, blocks);
-	/* Where the limit has come down, two go for each that comes: not all at once. */
+	/* If the limit has fallen, two blocks go for each new one: not all at once. */
 	if (used > limit + blocks)
 		limit = used - blocks;
 	arena_step("reserve-counted");

@@ -7,8 +7,8 @@
  *
  * A process that finds all 64 names taken listens on a name with a random end. No other user can
  * take a name before it is made, and /proc/net/unix lists all of them. Another user may still add
- * names to that list, so it is followed for a while only; then all processes of this user are
- * searched, which no other user can hinder.
+ * names to that list, so a process asks at most 256 of them. Then it searches all processes of this
+ * user, which no other user can hinder.
  */
 #include "arena/arena_private.h"
 
@@ -30,7 +30,7 @@ enum {
 
 /* --- names ---------------------------------------------------------------------------------- */
 
-/* What the names of this arena begin with. */
+/* Writes the common beginning of this arena's names. Returns its length. */
 static size_t name_begin(const struct arena *arena, char text[NAME_ROOM])
 {
 	return (size_t)snprintf(text, NAME_ROOM, "lmdbio.%u.%016llx%016llx.", (unsigned)geteuid(),
@@ -119,7 +119,7 @@ void arena_drain(struct arena *arena)
 void leaders_begin(struct leaders *leaders, const struct arena *arena)
 {
 	*leaders = (struct leaders){.arena = arena, .fd = -1};
-	/* Some names were taken, by whichever user. */
+	/* All slots were taken, perhaps by another user. */
 	leaders->unsure = arena->listener.fd >= 0 && arena->slot == ARENA_SLOTS;
 }
 
@@ -132,7 +132,7 @@ void leaders_end(struct leaders *leaders)
 	free(leaders->line);
 }
 
-/* The process behind a name; 0: there is none, or it is another user's. */
+/* Returns the process that listens on a name, or 0 if there is none or it is another user's. */
 static pid_t ask(struct leaders *leaders, const char *end)
 {
 	struct sockaddr_un name;
@@ -156,7 +156,7 @@ static pid_t ask(struct leaders *leaders, const char *end)
 	} else if (errno == ECONNREFUSED) {
 		return 0; /* the socket may be used again */
 	} else {
-		leaders->unsure = true; /* its queue is full, EAGAIN, or it cannot be asked */
+		leaders->unsure = true; /* the listener's queue is full, EAGAIN, or out of reach */
 	}
 	close(leaders->fd);
 	leaders->fd = -1;
@@ -180,8 +180,8 @@ static pid_t next_of_slots(struct leaders *leaders)
 	return pid;
 }
 
-/* The random end of a name in a line of the list; false: it is none of this arena's.
- * A line is: address references protocol flags type state inode @name */
+/* Finds the random end of a name in a line of the list. Returns false if the name is not this
+ * arena's. A line is: address references protocol flags type state inode @name */
 static bool line_end(const char *line, const char *begin, char end[NAMES_END])
 {
 	static const unsigned long listening = 1 << 16;
@@ -217,7 +217,7 @@ static pid_t next_of_list(struct leaders *leaders)
 		}
 		pid = ask(leaders, end);
 	}
-	/* A list that ends by an error may have had more. */
+	/* A list that ends by an error may have had more names. */
 	if (!pid && !feof(leaders->list))
 		leaders->unsure = true;
 	return pid;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Divides one budget among the data sets of a node.
  *
- * The purse is an arena of no file: processes meet there as at any other, its rows are processes,
- * and in the place of data it has a table with a line for each arena that the user has on this node:
- * how much it could use, and how much it has. From that every process works out the same shares: an
- * arena that wants more has no less than any other, and what one does not need is divided among the
- * others (max-min fairness). Of its share an arena has what the others have left: an arena that
- * brings nothing new gives nothing back, also above its share. An even part of the budget, or less,
- * it always has, to read through.
+ * The purse is an arena without a file. Processes meet there as at any other arena, and its rows
+ * are processes. In place of data it has a table with a line for each arena that the user has on
+ * this node: how much the arena could use, and how much it has. From the table every process
+ * computes the same shares: an arena that wants more has no less than any other, and what one arena
+ * does not need is divided among the others (max-min fairness). An arena gets as much of its share
+ * as the others have left, because an arena that loads nothing new gives nothing back, even above
+ * its share. It always has an even part of the budget, 16 chunks at most, to read through.
  *
  * A process that cannot meet the purse does not know what other arenas need. It counts them instead
- * (arena_count()), assumes one for each processor at least, and gives its own an even part.
+ * (arena_count()), assumes at least one for each processor, and gives its own arena an even part.
  *
  * A line belongs to the processes whose bits are set in it, as far as they live. Lines are given
- * out under the claim on the purse's only chunk, which is lost with its holder. What of a chunk is
- * not published goes with such a claim, so the table is published before any process looks at it.
+ * out under the claim on the purse's only chunk, which is lost with its holder. The chunk's
+ * unpublished bytes are freed with such a claim, so the table is published before any process looks
+ * at it.
  */
 #include "arena/arena_private.h"
 
@@ -27,14 +28,14 @@
 
 enum {
 	LINES = 512,
-	READ_THROUGH = 16 * ARENA_BLOCKS, /* blocks: as much as an arena has whatever others have */
-	LEAST = ARENA_PAIR * ARENA_BLOCKS, /* blocks: an even part is not less */
-	LOCK_WAIT = 50,            /* milliseconds, so often: */
+	READ_THROUGH = 16 * ARENA_BLOCKS, /* blocks: an arena has at least this, or its even part */
+	LEAST = ARENA_PAIR * ARENA_BLOCKS, /* blocks: the smallest even part */
+	LOCK_WAIT = 50,                    /* milliseconds of each of the LOCK_TRIES waits */
 	LOCK_TRIES = 20,
 };
 
 static const uint64_t refresh_every = 250000000; /* ns */
-static const uint64_t count_every = 2000000000;	 /* ns: neighbours, which takes more */
+static const uint64_t count_every = 2000000000;  /* ns: for arena_count(), which takes longer */
 
 struct line {
 	uint64_t key[2];
@@ -45,11 +46,11 @@ struct line {
 };
 
 struct purse_table {
-	_Atomic uint64_t changes; /* of the process that has a line */
+	_Atomic uint64_t changes; /* counts the lines that processes take and leave */
 	struct line lines[LINES];
 };
 
-/* This process's. The mutex guards coming and going. */
+/* This process's attachment. The mutex guards joining and leaving. */
 static struct {
 	pthread_mutex_t lock;
 	struct arena *arena;
@@ -91,7 +92,7 @@ static void hold(struct line *line, bool on)
 
 /* --- shares ----------------------------------------------------------------------------------- */
 
-/* How much each arena may have of `budget` that wants more than that. `wants` is used up. */
+/* Returns the share of `budget` for each arena that wants more than it. Overwrites `wants`. */
 static uint64_t fair_share(uint64_t *wants, unsigned n, uint64_t budget)
 {
 	for (unsigned before = n + 1; n && n < before;) {
@@ -110,7 +111,7 @@ static uint64_t fair_share(uint64_t *wants, unsigned n, uint64_t budget)
 	return n ? budget / n : UINT64_MAX;
 }
 
-/* An even part of what n arenas have together. */
+/* Returns an even part of the budget of n arenas, at least LEAST. */
 static uint64_t even_part(uint64_t budget, unsigned n)
 {
 	uint64_t part = budget / n;
@@ -135,7 +136,7 @@ static uint64_t limit_of(const struct arena *arena)
 		if (i != arena->line)
 			others += atomic_load_explicit(&lines[i].used, memory_order_relaxed);
 	}
-	arenas = n; /* this one counts */
+	arenas = n; /* including this one */
 	share = fair_share(wants, n, budget);
 	left = budget > others ? budget - others : 0;
 	if (limit > share)
@@ -150,7 +151,7 @@ static uint64_t limit_of(const struct arena *arena)
 	return limit < arena->budget ? limit : arena->budget;
 }
 
-/* Arenas without a member have the room that the living ones do not want. */
+/* Drops arenas without a member until they fit into the room that the living ones do not want. */
 static void make_room(const struct arena *arena)
 {
 	uint64_t budget = arena_node_budget(arena), wants = arena->chunks * ARENA_BLOCKS;
@@ -169,7 +170,7 @@ static void make_room(const struct arena *arena)
 	keeper_fit(arena, budget, wants);
 }
 
-/* The limit of an arena that has no line. */
+/* Computes the limit of an arena that has no line. */
 static void refresh_by_count(struct arena *arena)
 {
 	uint64_t at = atomic_load_explicit(&arena->refresh_at, memory_order_relaxed);
@@ -208,7 +209,7 @@ void purse_refresh(struct arena *arena)
 	arena_look_around(purse.arena);
 	limit = limit_of(arena);
 	rises = limit > atomic_exchange(&arena->limit, limit);
-	/* A share has become free, but not what its owner has left in it. */
+	/* A share has become free, but the memory of the arena that its owner left has not. */
 	if (rises && keeper_is_there())
 		make_room(arena);
 }
@@ -225,10 +226,10 @@ static bool purse_lock(void)
 	return false;
 }
 
-/* In a forked child: all of it is the parent's. */
+/* In a forked child: the attachment is the parent's. */
 static void purse_cut(void)
 {
-	pthread_mutex_init(&purse.lock, NULL); /* another thread of the parent may have it */
+	pthread_mutex_init(&purse.lock, NULL); /* another thread of the parent may hold it */
 	if (purse.arena)
 		arena_cut(purse.arena);
 	memset(purse.users, 0, sizeof(purse.users));
@@ -242,7 +243,8 @@ __attribute__((constructor)) static void purse_begin(void)
 	at_fork(FORK_PURSE, &steps);
 }
 
-/* Another process may be killed before it has published it; then its memory goes again. */
+/* Makes the table and publishes it. If a process is killed in between, the memory is freed with its
+ * claim, and the next process makes the table. */
 static bool table_make(void)
 {
 	enum { BLOCKS = (sizeof(struct purse_table) + ARENA_BLOCK - 1) / ARENA_BLOCK };
@@ -273,7 +275,7 @@ static bool purse_open(uint64_t node)
 	const struct arena_options options = {.budget = ARENA_CHUNK, .share = true};
 	const char *why;
 
-	if (purse.arena && !purse.arena->base) /* cut */
+	if (purse.arena && !purse.arena->base) /* cut off by a fork */
 		purse_drop();
 	if (purse.arena)
 		return purse.node == node;
@@ -284,7 +286,7 @@ static bool purse_open(uint64_t node)
 		purse_drop();
 		return false;
 	}
-	/* The row's last owner may have been killed with lines in its hands. */
+	/* The row's last owner may have been killed while it held lines. */
 	for (unsigned i = 0; i < LINES; i++)
 		hold(&table()->lines[i], false);
 	return true;
@@ -324,7 +326,7 @@ static void line_take(struct arena *arena)
 	uint64_t budget = arena_node_budget(arena);
 	struct line *line;
 
-	if (arena->alone) { /* is like no other */
+	if (arena->alone) { /* shares its line with no other process */
 		key[0] ^= mix64((uint64_t)getpid());
 		key[1] ^= mix64((uintptr_t)arena);
 	}
@@ -355,7 +357,7 @@ void purse_join(struct arena *arena)
 	pthread_mutex_lock(&purse.lock);
 	if (purse_open(arena->node))
 		line_take(arena);
-	else if (purse.arena) /* of another node, which has a budget of its own */
+	else if (purse.arena) /* the purse is of another node, which has a budget of its own */
 		atomic_store(&arena->refresh_at, UINT64_MAX);
 	purse_close();
 	pthread_mutex_unlock(&purse.lock);

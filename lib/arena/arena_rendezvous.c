@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Finds the arena that the processes of a node share, or makes it.
  *
- * A process that leads others to an arena is known by a name (arena_names.c). The arena is then
- * found among that process's descriptors in /proc, which the kernel opens for the same user alone.
+ * A process that leads to an arena is known by a name (arena_names.c). The arena is then found
+ * among that process's descriptors in /proc, which the kernel opens for the same user alone.
  *
  * A process that finds no arena makes one, stamps it with the time from which on it can be found,
- * and looks once more. Of those made at the same time the earliest stamp stays (it is then
- * "settled"), the makers of the others give theirs up. Every process listens before it looks, and
- * leads others to an arena from the moment that it has a descriptor of it; so an arena never goes
- * out of sight between the leaving of one process and the coming of the next.
+ * and looks once more. Of arenas made at the same time, the one with the earliest stamp stays (it
+ * is then "settled"); the makers of the others give theirs up. Every process listens before it
+ * looks, and leads to an arena from the moment that it has a descriptor of the arena. So an
+ * arena never goes out of sight between the leaving of one process and the coming of the next.
  *
- * When no living process has it, a forked process may find it where its forerunners have left it
- * (arena_keeper.c).
+ * If no living process has the arena, a forked process may find it where earlier processes have
+ * left it (arena_keeper.c).
  */
 #include "arena/arena_private.h"
 
@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nanoseconds, times LMDBIO_PATIENCE; a process that is stopped so long loses. */
+/* Nanoseconds, times LMDBIO_PATIENCE; a maker that is stopped so long loses the contest. */
 static const uint64_t contest_limit = 1000000000;
 
 static const char memfd_shared[] = "/memfd:lmdbio (deleted)";
@@ -41,8 +41,8 @@ struct found_arena {
 
 /* --- arenas of other processes ---------------------------------------------------------------- */
 
-/* Whether this process should use that arena instead of its own, which it has stamped `mine` (0:
- * it has none). One that is not stamped yet may turn out to be the older one. */
+/* Whether this process should use the arena of `head` instead of its own, which it has stamped
+ * `mine` (0: it has none). An arena that is not stamped yet may turn out to be the older one. */
 static bool is_wanted(const struct arena *arena, const struct arena_head *head, uint64_t mine)
 {
 	uint64_t stamp = atomic_load(&head->stamp);
@@ -117,7 +117,8 @@ static pid_t next_process(DIR *directory)
 	return 0;
 }
 
-/* The long way, where another user holds names or a process has not emptied its queue for long. */
+/* Searches all of this user's processes, for the case that another user holds names or a process
+ * has not emptied its queue for long. */
 static bool search_processes(const struct arena *arena, uint64_t mine, struct found_arena *found)
 {
 	DIR *directory = opendir("/proc");
@@ -198,8 +199,8 @@ unsigned arena_count(void)
 
 /* --- meeting -------------------------------------------------------------------------------- */
 
-/* A look is no moment: a process that was asked already may get an arena from one that ends before it is
- * asked. The second look finds that. */
+/* A look takes time: a process that has been asked already may get an arena from a process that
+ * ends before it is asked. The second look finds that arena. */
 static bool look_twice(const struct arena *arena, uint64_t mine, struct found_arena *found)
 {
 	return look_for(arena, mine, found) || look_for(arena, mine, found);
@@ -228,8 +229,8 @@ static int contest(struct arena *arena)
 	return 0;
 }
 
-/* Takes up an arena that has lost its members. From the moment that this process has it, it leads
- * others to it; a process that has begun to make one before that takes part in the same contest. */
+/* Takes up an arena that has lost its members. Once attached, this process leads to the
+ * arena. A process that has begun to make an arena before takes part in the same contest. */
 static bool take_up(struct arena *arena, int *rc)
 {
 	int fd = arena->keeps ? keeper_find(arena) : -1;
@@ -239,11 +240,11 @@ static bool take_up(struct arena *arena, int *rc)
 	arena_step("taken-up");
 	if (arena_adopt(arena, fd))
 		return false;
-	(void)arena_bury_dead(arena); /* before anybody counts them */
+	(void)arena_bury_dead(arena); /* before any process counts members */
 	(void)arena_recount(arena);
-	atomic_store(&arena->head->pieces, 0); /* what its members went on with, they have ended */
-	/* The process that made it with little has gone; a default that is less now is so
-	 * because of its bytes. */
+	atomic_store(&arena->head->pieces, 0); /* the pieces' readers have ended */
+	/* The process that made the arena with a small budget has ended. A default that is smaller
+	 * now is so because of the arena's bytes. */
 	if (arena->budget < arena->wanted)
 		arena->budget = arena->head->budget = arena->wanted;
 	*rc = contest(arena);

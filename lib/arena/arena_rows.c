@@ -3,12 +3,12 @@
  *
  * A claim is the owner's row number in the chunk's word; a pin is a bit of the owner's row. Both
  * count while the kernel holds the owner's lock on the byte of that number. A process that meets a
- * dead row buries it: it takes that lock itself, so that one does it at a time and another can go
- * on where a burier dies, undoes the dead one's claims and pins, and gives the lock back.
+ * dead row buries it: it takes the row's lock, undoes the dead process's claims and pins, and gives
+ * the lock back. So one process at a time buries a row, and another can go on if that process dies.
  *
- * The lock is gone when the last thread of the owner is; so no thread fills its chunk any more when
- * its claim is taken away. A read that the kernel still has in hand (arena_place()) writes the
- * bytes that every other process would.
+ * The kernel releases the row's lock with the last thread of the owner, so no thread still fills a
+ * chunk whose claim is taken away. A read that the kernel still has in flight (arena_place())
+ * writes the same bytes that every other process would.
  */
 #include "arena/arena_private.h"
 
@@ -22,7 +22,7 @@ static const uint64_t look_every = 1000000000, wait_slice = 50000000; /* ns */
 
 /* --- locks ---------------------------------------------------------------------------------- */
 
-/* EBADF: the program has closed the descriptor. */
+/* Returns 0 or an errno; EBADF: the program has closed the descriptor. */
 static int lock_row(const struct arena *arena, unsigned row, short type)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = row, .l_len = 1};
@@ -40,15 +40,15 @@ static bool is_alive(const struct arena *arena, unsigned row)
 		return true;
 	if (arena->alone)
 		return false;
-	/* When in doubt it lives: waiting has its bound, and a pin too many does no harm. */
+	/* In doubt the row is alive: waits are bounded, and a pin too many does no harm. */
 	return !descriptor_is_kept(&arena->life) || fcntl(arena->life.fd, F_OFD_GETLK, &lock) ||
 	       lock.l_type != F_UNLCK;
 }
 
 /* --- rows ----------------------------------------------------------------------------------- */
 
-/* What a claim of a row that has died, or leaves, may have left half done. A process that has not yet seen
- * that no other has the chunk pinned has thrown nothing away. */
+/* Undoes what a claim of a dead or leaving row may have left half done. An evicting process that
+ * has not yet found the chunk unpinned has freed nothing. */
 static void claim_undo(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row,
 		       uint32_t word)
 {
@@ -83,8 +83,8 @@ static void pins_clear(struct arena *arena, unsigned row)
 				atomic_store(&arena->groups[group].pins[row][i], 0);
 }
 
-/* Makes a row as if no process had ever had it, but for row->used, which ends a burial: until then
- * another process may do it again. */
+/* Clears a row as if no process had ever had it, except row->used. Clearing `used` ends a burial:
+ * until then another process may repeat the burial. */
 static void row_clear(struct arena *arena, unsigned row)
 {
 	struct arena_row *entry = &arena->rows[row];
@@ -109,8 +109,8 @@ static void row_clear(struct arena *arena, unsigned row)
 	arena_account_end(arena);
 }
 
-/* A process that was killed leaves no clean account. That is told before the row is free: a process that
- * ends in between has its burial done again, and no other would tell it. */
+/* Buries a row. A killed process leaves no clean account. `doubt` is set before the row is free: if
+ * this process ends in between, another one repeats the burial, which none does for a free row. */
 static void row_bury(struct arena *arena, unsigned row)
 {
 	row_clear(arena, row);
@@ -150,7 +150,7 @@ int arena_row_take(struct arena *arena)
 	return 0;
 }
 
-/* The lock goes with its descriptor and its map, which the caller closes next. */
+/* The row's lock goes with its descriptor and map, which the caller closes next. */
 void arena_row_leave(struct arena *arena)
 {
 	row_clear(arena, arena->row);
@@ -158,7 +158,7 @@ void arena_row_leave(struct arena *arena)
 	arena->row = 0;
 }
 
-/* The mutex keeps this process's threads apart: they share the description, so the kernel does
+/* arena->lock keeps this process's threads apart: they share the open file, so the kernel does
  * not. */
 static bool bury(struct arena *arena, unsigned row)
 {
@@ -170,7 +170,7 @@ static bool bury(struct arena *arena, unsigned row)
 			row_bury(arena, row);
 			buried = true;
 		} else {
-			/* Only a stray store names a row as the server that no process has. */
+			/* Only a stray store makes a row the server that no process has. */
 			arena_serve_end(arena, row);
 		}
 		(void)lock_row(arena, row, F_UNLCK);
@@ -210,7 +210,7 @@ unsigned arena_bury_dead(struct arena *arena)
 	return buried;
 }
 
-/* Once a second, by the first process that comes by. */
+/* Runs once a second, in the first thread of this process that comes by. */
 void arena_look_around(struct arena *arena)
 {
 	uint64_t at = atomic_load_explicit(&arena->look_at, memory_order_relaxed);
@@ -242,7 +242,7 @@ bool arena_claim_as(struct arena *arena, struct arena_group *group, uint64_t chu
 
 	if (now & WORD_OWNER)
 		return false;
-	/* Counted before it is had, so that a burier never overlooks one. */
+	/* Counted before the claim succeeds, so that a burial never overlooks a claim. */
 	atomic_fetch_add(&arena_own_row(arena)->claims, 1);
 	if (atomic_compare_exchange_strong(at, &now, word))
 		return true;
@@ -259,8 +259,8 @@ void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t ch
 	atomic_fetch_sub(&arena->rows[row].claims, 1);
 }
 
-/* A chunk that is read ahead counts as used until chunks for half the memory have been claimed after it.
- * Otherwise the chunk that a scan needs next would be the least recently used one. */
+/* A chunk that is read ahead counts as used until chunks for half the memory have been claimed
+ * after it. Otherwise the chunk that a scan needs next would be the least recently used one. */
 static uint32_t until_used(const struct arena *arena)
 {
 	uint64_t half = arena_limit(arena) / ARENA_BLOCKS / 2;
@@ -280,7 +280,7 @@ bool arena_claim(struct arena *arena, uint64_t chunk)
 	while (!arena_claim_as(arena, group, chunk, arena->row)) {
 		unsigned owner = atomic_load(word) & WORD_OWNER;
 
-		/* Another may have buried it first; then the word has changed. */
+		/* Another process may have buried the owner first; then the word has changed. */
 		if (owner && (is_alive(arena, owner) || !bury(arena, owner)) &&
 		    (atomic_load(word) & WORD_OWNER) == owner)
 			return false;
@@ -297,7 +297,7 @@ bool arena_claim(struct arena *arena, uint64_t chunk)
 	return true;
 }
 
-/* The group of a chunk that this process has claimed to load it, or NULL. */
+/* Returns the group of a chunk that this process has claimed for loading, or NULL. */
 static struct arena_group *group_of_claim(const struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
@@ -353,7 +353,7 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 	}
 }
 
-/* The owner's row, and what the owner has done. */
+/* A progress number: the owner's row, and below this bit what the owner has done. */
 enum { PROGRESS_ROW_BIT = 48 };
 
 static uint64_t progress_of(const struct arena *arena, unsigned row)
@@ -373,7 +373,7 @@ uint64_t arena_progress(const struct arena *arena, uint64_t chunk)
 	owner = atomic_load(&group->words[chunk % ARENA_GROUP]) & WORD_OWNER;
 	if (!owner)
 		owner = atomic_load(&arena->head->server) & WORD_OWNER;
-	/* A process that asks is not stopped. */
+	/* This process asks, so it is not stopped. */
 	if (owner == arena->row)
 		return clock_now();
 	return progress_of(arena, owner);
@@ -388,9 +388,10 @@ bool arena_progressed(const struct arena *arena, uint64_t progress)
 
 /* --- pins ----------------------------------------------------------------------------------- */
 
-/* The evictor says in the word that it evicts and then looks for pins; we set the pin and then look
- * at the word. All of it in one order for everybody, so at least one sees the other. The mutex is
- * for threads of this process: none may rely on a pin that another is about to take back. */
+/* The evicting process sets WORD_EVICTING and then looks for pins; this process sets its pin and
+ * then looks at the word. All four steps are sequentially consistent, so at least one process sees
+ * the other. arena->lock is for this process's threads: none may rely on a pin that another takes
+ * back. */
 static bool try_pin(struct arena *arena, struct arena_group *group, uint64_t chunk, uint32_t *word)
 {
 	_Atomic uint64_t *pins = &group->pins[arena->row][chunk % ARENA_GROUP / 64];

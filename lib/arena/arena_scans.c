@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Tells processes that scan one file how far apart they are.
  *
- * Each process publishes where its look-ahead is: its front. The word holds all of it, and no
- * process reads anything else on its account, so no order is needed. A front counts only until as many
- * chunks have been claimed as memory holds: a process that is stopped, dead or far slower than
- * the others is soon as if it were not there.
+ * Each process publishes where its look-ahead is: its front. One word holds all of a front, and no
+ * process reads other memory because of it, so the accesses are relaxed. A front counts only until
+ * as many chunks have been claimed as memory holds. So a stopped, dead or far slower process soon
+ * does not count.
  */
 #include "arena/arena_private.h"
 
-/* A front: chunk and one, direction, and the clock when the scan came there. 0: there is none. */
+/* A front: chunk plus one, direction, and the clock when the scan came there. 0: there is none. */
 enum { FRONT_CHUNK_BIT = 33, FRONT_BACKWARD_BIT = 32 };
 
 void arena_scanning(struct arena *arena, unsigned scans, unsigned steppers)
@@ -47,7 +47,8 @@ static bool is_fresh(uint64_t front, uint32_t clock, uint64_t chunks)
 	return front && (age < 0 || (uint64_t)age <= chunks);
 }
 
-/* Chunks from a front up to a chunk; UINT64_MAX: the scan has passed it, or goes the other way. */
+/* Returns the chunks from another scan's front up to `chunk`; UINT64_MAX: that scan has passed the
+ * chunk, or goes the other way. */
 static uint64_t distance(uint64_t front, uint64_t chunk, bool forward)
 {
 	uint64_t at = (front >> FRONT_CHUNK_BIT) - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Passes wishes for chunks from the members to the server, and its answers back.
  *
- * Each process puts its wishes into a ring of its own, so that one that dies at any instruction
+ * Each process puts its wishes into a ring of its own. So a process that dies at any instruction
  * leaves nothing but wishes that no process waits for. A wish may be lost (the ring is full, the
  * server has just died): a process that waits wishes again every so often.
  */
@@ -28,7 +28,7 @@ int arena_serve(struct arena *arena, uint64_t keeps, bool whole)
 		    atomic_load(&arena->head->server) == now)
 			return EBUSY;
 		now = atomic_load(&arena->head->server);
-		/* Flags without a row are what only a stray store leaves. */
+		/* Only a stray store leaves flags without a row. */
 		if ((!(now & WORD_OWNER) || (now & WORD_OWNER) == arena->row) &&
 		    atomic_compare_exchange_strong(&arena->head->server, &now, mine))
 			break;
@@ -129,14 +129,14 @@ void arena_keep(struct arena *arena, uint64_t chunk)
 
 	if (!group || atomic_load(&group->kept[chunk % ARENA_GROUP / 64]) & bit)
 		return;
-	/* A process that dies in the middle leaves the count too high. While it is 0 what has the mark
-	 * never goes. */
+	/* A process that dies in the middle leaves the count too high. Too low is worse: while the
+	 * count is 0, no chunk with the mark is evicted. */
 	atomic_fetch_add(&arena->head->kept, 1);
 	if (atomic_fetch_or(&group->kept[chunk % ARENA_GROUP / 64], bit) & bit)
 		atomic_fetch_sub(&arena->head->kept, 1);
 }
 
-/* --- the others ------------------------------------------------------------------------------ */
+/* --- the other members ------------------------------------------------------------------------ */
 
 bool arena_is_served(const struct arena *arena, uint64_t chunk, bool *whole)
 {
@@ -154,13 +154,13 @@ bool arena_is_served(const struct arena *arena, uint64_t chunk, bool *whole)
 			   1);
 }
 
-/* Whether a wish is worth passing on: it was not so a moment ago. */
+/* Whether a wish is worth passing on: not if the same was passed on within the last 20 ms. */
 static bool is_new(struct arena *arena, uint64_t wish)
 {
 	unsigned place = (unsigned)(wish >> 1) % ARENA_RECENT;
 	uint64_t now = clock_now(), before = atomic_load(&arena->recent[place].wish);
 
-	/* What was wished urgently is not urgent again, and no news when it is not. */
+	/* After an urgent wish, neither an urgent nor an ordinary one is new. */
 	if ((before == wish + 1 || before == (wish | 1) + 1) &&
 	    now - arena->recent[place].at < wish_again)
 		return false;
@@ -179,7 +179,7 @@ static struct arena_wishes *ring_need(struct arena *arena)
 		atomic_store(&arena->ring_lacks_memory, true);
 		return NULL;
 	}
-	/* What an earlier owner of the row has left is no wish any more, and harmless. */
+	/* Drops the wishes that an earlier owner of the row has left. */
 	atomic_store(&ring->in, atomic_load(&ring->out));
 	atomic_store(&arena_own_row(arena)->wishes, 1);
 	return ring;
@@ -197,14 +197,15 @@ bool arena_wish(struct arena *arena, uint64_t chunk, bool urgent)
 	if (in - atomic_load_explicit(&ring->out, memory_order_acquire) < ARENA_WISHES) {
 		atomic_store_explicit(&ring->wishes[in % ARENA_WISHES], wish, memory_order_relaxed);
 		arena_step("wishing");
-		/* In one order with the server's look at the ring and our look at its sleep. */
+		/* Sequentially consistent with the server's look at the ring and this process's at
+		 * `asleep`. */
 		atomic_store(&ring->in, in + 1);
 	}
 	arena_step("wished");
 	return atomic_load(&arena->head->asleep) && atomic_exchange(&arena->head->asleep, 0);
 }
 
-/* Read without the caller's lock: a wish forgotten too soon costs a look. */
+/* Reads without the caller's lock: a wish that is forgotten too soon costs a look. */
 static bool has_wished(const struct arena *arena, uint64_t chunk)
 {
 	return (atomic_load_explicit(&arena->recent[chunk % ARENA_RECENT].wish, memory_order_relaxed) -
@@ -232,7 +233,7 @@ bool arena_wish_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 		if (is_answered(arena, chunk))
 			return true;
 		if (server && !arena_row_lives(arena, server))
-			continue; /* it serves no more */
+			continue; /* the server has died */
 		if (now >= end)
 			return false;
 		atomic_store(&arena->head->awaited, 1);
