@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* FNV-1a: names are longer than an address may be. */
+/* FNV-1a: a node's name may be longer than an address. */
 static uint64_t name_hash(const char *name)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -41,7 +41,8 @@ bool node_is_own(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid();
 }
 
-/* Abstract names that are bound, and to which no process listens, are seen by binding alone. */
+/* Tries an address to which no process listens. Only binding shows whether such an abstract name is
+ * taken. Returns ENOENT if it is free, or an errno. */
 static int address_try(const struct sockaddr_un *address, socklen_t length)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), rc = 0;
@@ -178,7 +179,8 @@ void node_link_wish(struct node_link *link, struct arena *arena, uint64_t chunk,
 {
 	static const char bell = 1;
 
-	/* One that cannot be rung has a queue full of bells, or is gone, which waiting shows. */
+	/* If the send fails, the server's queue is full of bells, or it is gone, which the wait
+	 * shows. */
 	if (arena_wish(arena, chunk, urgent) && descriptor_is_kept(&link->socket))
 		(void)node_send(link->socket.fd, &bell, sizeof(bell), -1);
 }
