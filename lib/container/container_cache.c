@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Evicts the cached object that was least recently asked for when another one comes. */
+/* Evicts the least recently taken object of a cache when another object comes. */
 #include "container/container_cache.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ void cache_close(struct cache *cache)
 	pthread_mutex_destroy(&cache->lock);
 }
 
-/* The lock and the condition are the parent's threads', which are not here to let go of them. */
+/* Threads of the parent, which the child does not have, may hold the lock and the condition. */
 void cache_forked(struct cache *cache)
 {
 	size_t i;
@@ -47,7 +47,8 @@ void cache_forked(struct cache *cache)
 	}
 }
 
-/* The slot of the key, or else the one to take for it, or NULL. With the cache's lock held. */
+/* Returns the key's slot, else a slot to take for the key, or NULL. The caller holds
+ * cache->lock. */
 static struct cache_slot *find_slot(struct cache *cache, uint64_t key)
 {
 	struct cache_slot *oldest = NULL;
@@ -66,7 +67,7 @@ static struct cache_slot *find_slot(struct cache *cache, uint64_t key)
 	return oldest;
 }
 
-/* A slot's memory is new when it is first used, so that a small container takes little. */
+/* Allocates a slot's memory at its first use, so that a small container takes little. */
 static bool begin_slot(struct cache *cache, struct cache_slot *slot, uint64_t key)
 {
 	void *bytes = slot->bytes;

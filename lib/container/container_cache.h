@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shares a bounded number of objects that were read between threads.
  *
- * A slot holds one thing of fixed size under a key. A thread that takes a key that is not there
- * gets a slot to fill, and other threads wait for that; no object is read twice at a time.
+ * A slot holds one object of fixed size under a key. A thread that takes a missing key gets a slot
+ * to fill, and other threads wait for it; no object is read twice at a time.
  */
 #ifndef LMDBIO_CONTAINER_CACHE_H
 #define LMDBIO_CONTAINER_CACHE_H
@@ -17,13 +17,13 @@ enum cache_slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY };
 struct cache_slot {
 	uint64_t key;
 	enum cache_slot_state state; /* a thread that has taken the slot may read it */
-	unsigned pins;         /* takers */
-	uint64_t used;         /* when last */
+	unsigned pins;               /* threads that have it */
+	uint64_t used;               /* time of the last take */
 	uint8_t *bytes;        /* the cache's `size` of them, aligned to 64 */
 };
 
 struct cache {
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t moved; /* a slot was filled, given up or released */
 	unsigned waiting;
 	size_t n, size;
@@ -34,22 +34,23 @@ struct cache {
 enum cache_want {
 	CACHE_WAIT, /* for the thread that fills the key, and for a free slot */
 	CACHE_TRY,  /* NULL instead of waiting */
-	CACHE_LOOK, /* only if it is ready */
+	CACHE_LOOK, /* only a slot that is ready */
 };
 
-/* n slots of `size` bytes each, which are allocated as they are used. 0 or ENOMEM. */
+/* Makes n slots of `size` bytes each, allocated at their first use. Returns 0 or ENOMEM. */
 int cache_open(struct cache *cache, size_t n, size_t size);
 void cache_close(struct cache *cache);
 
-/* In a forked child, before anything else: what other threads held is free. */
+/* In a forked child, before any other call: frees the slots that other threads held. */
 void cache_forked(struct cache *cache);
 
-/* Takes the slot of a key: SLOT_READY, to read until cache_release(); or SLOT_FILLING, to fill and
- * then cache_fill(). NULL: as `want` says; with CACHE_WAIT, no memory. With CACHE_WAIT a thread
- * must hold no other slot of the cache. */
+/* Takes a key's slot: SLOT_READY, to read until cache_release(), or SLOT_FILLING, to fill and then
+ * cache_fill(). Returns NULL as `want` says; with CACHE_WAIT, if there is no memory. With
+ * CACHE_WAIT a thread must hold no other slot of the cache. */
 struct cache_slot *cache_take(struct cache *cache, uint64_t key, enum cache_want want);
 
-/* It is filled, and stays the taker's until cache_release(); or it could not be, and is not. */
+/* Ends the filling of a slot. If `good`, it stays the caller's until cache_release(); if not, it is
+ * empty. */
 void cache_fill(struct cache *cache, struct cache_slot *slot, bool good);
 void cache_release(struct cache *cache, struct cache_slot *slot);
 

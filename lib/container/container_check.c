@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what must hold between pages of the index, which a reader of single pages cannot see. */
+/* Checks the rules between pages of the index, which a reader of single pages cannot check. */
 #include "container/container_private.h"
 
 #include <errno.h>
 
-/* Where a check is, for the caller that hears of damage. */
+/* The place that is checked, for a caller that hears of damage. */
 struct check {
 	struct container *container;
 	uint64_t *bad;
@@ -17,7 +17,7 @@ static int check_take(struct check *check, enum layout_kind kind, uint64_t numbe
 	return index_take(check->container, kind, number, slot);
 }
 
-/* Each page begins where the one before ended, and all together are the content hash. */
+/* Each page begins where the page before ended, and all entries give the content hash. */
 static int check_chunks(struct check *check)
 {
 	struct container *container = check->container;
@@ -48,7 +48,7 @@ static int check_chunks(struct check *check)
 	return 0;
 }
 
-/* The records of a tree's pages are numbered on from page to page. */
+/* Checks that the records of a tree are numbered on from page to page. */
 static int check_leaves(struct check *check, const struct container_tree *tree)
 {
 	uint64_t number, next = 0;
@@ -104,7 +104,7 @@ static int check_trees(struct io *io, struct check *check)
 	return pages == container->sections[LAYOUT_LEAVES].pages ? 0 : EBADMSG;
 }
 
-/* Each group begins where the one before ended, and with a page behind its last. */
+/* Checks that each group begins where the group before ended, with a larger page number. */
 static int check_groups(struct check *check)
 {
 	struct container *container = check->container;
@@ -155,7 +155,7 @@ int container_check_index(struct io *io, uint64_t *bad)
 	return container_code(rc);
 }
 
-/* As xxHash stores it: the high half first, each big-endian. */
+/* Stores the hash as xxHash does: the high half first, each half big-endian. */
 void container_source_hash(const void *bytes, size_t length, uint8_t hash[16])
 {
 	uint64_t both[2];

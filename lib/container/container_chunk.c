@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Decides when a zstd frame is believed.
+/* Checks zstd frames and decodes them.
  *
  * libzstd's decoder is made for hostile input, but it goes on to a second frame behind the first,
- * and says nothing about sizes that it was not asked about. So the frame must be one, as long as
- * its index entry says, and must name the size that its chunk has, before it is decoded, into
- * memory that is there already.
+ * and does not check sizes that it was not asked about. So before it is decoded, into memory that
+ * is there already, the input must be one frame. The frame must be as long as its index entry says,
+ * and must name the size of its chunk.
  */
 #include "container/container_private.h"
 
@@ -19,7 +19,7 @@ enum {
 	FRAME_LEAST = 6,
 };
 
-/* How far back the frame says that it will look, in bytes. */
+/* Returns the size of the frame's window, in bytes. */
 static uint64_t frame_window(const uint8_t *frame, size_t size)
 {
 	unsigned exponent = frame[FRAME_WINDOW] >> 3, mantissa = frame[FRAME_WINDOW] & 7;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Finds a page among the copies, and decides when the copies are believed.
+/* Finds a page among the copies, and verifies the copies.
  *
- * Groups are in the order of page numbers, and the index names the first of each, so a page's group
- * is found by bisection over what the reader has at hand, and brought whole: it has the neighbours
- * too, of which most lookups pass several.
+ * Groups are in the order of page numbers, and the index names the first page of each. So a
+ * bisection over index pages in memory finds a page's group. The group is read as a whole: it has
+ * the page's neighbours, too, and most lookups pass several of them.
  */
 #include "container/container_private.h"
 #include "format/layout.h"
@@ -14,16 +14,18 @@
 #include <lmdb.h>
 #include <string.h>
 
-/* --- which pages have copies: those that a lookup passes on its way to a value that lies elsewhere --- */
+/* --- which pages have copies: those on a lookup's way to a value that lies elsewhere --- */
 
-/* A page is judged by its own bytes alone, whether a tree leads to it or not: a process that
- * compresses a chunk need not know the others, and the result is the same in every process. A page
- * that is long free, or a value that looks like a page, costs its copy and does no harm. */
-/* Pages that a leaf page must lead to: so copies of leaves are at most an eighth of the data, of
- * values that fill a page each with the longest of keys. Of images they are a thousandth. */
+/* A page is judged by its own bytes alone, whether a tree leads to it or not. So a process that
+ * compresses a chunk needs no other chunk, and the result is the same in every process. A page that
+ * is long free, or a value that looks like a page, costs its copy and does no harm. */
+/* A leaf page must lead to so many pages to be copied. So copies of leaves are at most an eighth of
+ * the data, if each value fills a page and has the longest key. For images they are a
+ * thousandth. */
 enum { LEADS_LEAST = 8 };
 
-/* How many pages an entry leads to. A database of its own is asked for by name. */
+/* Returns how many pages an entry leads to. A named database is looked up by its name, so its entry
+ * counts as enough. */
 static uint64_t entry_leads(const struct page_layout *layout, const struct entry *entry,
 			    uint32_t page_size)
 {
@@ -53,7 +55,7 @@ static bool leads_on(const struct page_layout *layout, const uint8_t *page, uint
 	return leads >= LEADS_LEAST;
 }
 
-/* Whether page `number` of a data file is one that leads to others: these bytes say so. */
+/* Whether page `number` of a data file leads to other pages, judged by its bytes. */
 static bool select_page(const struct page_layout *layout, const uint8_t *page, uint64_t number,
 			uint32_t page_size)
 {
@@ -73,7 +75,7 @@ int select_meta(const uint8_t *first, const uint8_t *second, uint32_t page_size,
 	    meta_parse(&a, first, format))
 		return -1;
 	newest = newer.txnid > a.txnid;
-	/* The original has each transaction's in its place. */
+	/* The original writes a transaction's meta page to the page of its number's parity. */
 	return (newer.txnid & 1) == (unsigned)newest ? newest : -1;
 }
 
@@ -95,7 +97,7 @@ void container_select(enum format format, uint32_t page_size, const void *data, 
 	}
 }
 
-/* What the index says of a group. */
+/* A group's entry in the index. */
 struct group {
 	uint64_t first;  /* page number */
 	uint64_t offset; /* in the container, bytes */
@@ -137,7 +139,7 @@ static int group_look(struct container *container, uint64_t number, struct group
 	return 0;
 }
 
-/* Numbers rise, and are of whole pages that the data has. */
+/* Whether a group's page numbers rise from `first` on and are of whole pages of the data. */
 static bool are_numbers_good(const struct container *container, const uint8_t *numbers, uint32_t n,
 			     uint64_t first)
 {
@@ -214,7 +216,7 @@ static const uint8_t *copies_page(const struct container *container, const struc
 	       (size_t)i * container->info.page_size;
 }
 
-/* How many of the group's numbers are below `page`. */
+/* Returns how many of the group's page numbers are below `page`. */
 static uint32_t copies_below(const struct copies *copies, uint64_t page)
 {
 	uint32_t low = 0, high = copies->n;
@@ -230,7 +232,7 @@ static uint32_t copies_below(const struct copies *copies, uint64_t page)
 	return low;
 }
 
-/* The last group whose first number is not behind `page`, or the first of all. */
+/* Finds the last group whose first page number is at most `page`, or the first group. */
 static int group_find(struct container *container, uint64_t page, uint64_t *number)
 {
 	uint64_t low = 0, high = container->info.groups - 1;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Brings a page of the index and checks it.
+/* Reads a page of the index and checks it.
  *
- * The place of every page follows from its number, so one page is all that is read for an entry. A
- * page is looked through once, when it is brought; a thread that takes it from the cache need not
- * look again.
+ * The place of every page follows from its number, so a lookup of an entry reads one page. A page
+ * is checked once, when it is read; a thread that takes it from the cache need not check it again.
  */
 #include "container/container_private.h"
 
@@ -11,7 +10,7 @@
 #include <lmdb.h>
 #include <string.h>
 
-/* How many entries page `number` must have; 0: that is for another page to say (leaves). */
+/* Returns how many entries page `number` must have; 0 for leaves, whose number a tree page has. */
 static uint64_t expected_entries(const struct container *container, enum layout_kind kind,
 				 uint64_t number)
 {
@@ -36,7 +35,7 @@ static uint64_t expected_entries(const struct container *container, enum layout_
 	return all - number * per < per ? all - number * per : per;
 }
 
-/* Frames follow each other from the page's base on, each of a possible length. */
+/* Whether frames follow each other from the page's base on, each of a possible length. */
 static bool are_chunks_good(const struct container_info *info, const uint8_t *page, uint64_t number,
 			    uint32_t entries)
 {
@@ -100,8 +99,8 @@ static bool are_trees_good(const struct container *container, const uint8_t *pag
 	return true;
 }
 
-/* Groups follow each other from the page's base on, up to the end of them all, and their first
- * pages rise. */
+/* Whether groups follow each other from the page's base on, up to the end of all groups, and their
+ * first page numbers rise. */
 static bool are_groups_good(const struct container *container, const uint8_t *page, uint64_t number,
 			    uint32_t entries)
 {
@@ -283,7 +282,7 @@ int container_tree_find(struct io *io, const void *name, size_t size, struct con
 	return MDB_NOTFOUND;
 }
 
-/* Page `number` of the tree's own, which must be full and within the tree. */
+/* Takes page `number` of a tree's leaf list, which must be full and within the tree. */
 static int leaf_page_take(struct container *container, const struct container_tree *tree,
 			  uint64_t number, struct cache_slot **slot)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says where things stand in a container, format version 1.
+/* Defines the layout of a container, format version 1.
  *
  * doc/container-format.md is the full description. All numbers are little-endian; offsets are in
  * bytes from the start of the block. A container is a row of zstd frames and skippable frames:
@@ -8,8 +8,8 @@
  *   leaf pages  tree pages (4096 each)  groups of copies (8 + a zstd frame each)
  *   chunk pages  copy pages (4096 each)  footer (256)
  *
- * Every block of 256 or 4096 bytes is one skippable frame and ends with its own XXH3-64; that of a
- * page is seeded with the header's, so that no page of another container passes.
+ * Every block of 256 or 4096 bytes is one skippable frame and ends with its own XXH3-64. A page's
+ * XXH3-64 is seeded with the header's, so that no page of another container passes.
  */
 #ifndef LMDBIO_CONTAINER_LAYOUT_H
 #define LMDBIO_CONTAINER_LAYOUT_H
@@ -21,7 +21,7 @@
 #include <endian.h>
 #include <stdint.h>
 
-#define LAYOUT_SKIPPABLE 0x184D2A5Cu /* of zstd's sixteen, the one for all of ours */
+#define LAYOUT_SKIPPABLE 0x184D2A5Cu /* the one of zstd's 16 that all blocks here use */
 #define LAYOUT_ZSTD      0xFD2FB528u
 
 enum {
@@ -35,22 +35,22 @@ enum {
 	LAYOUT_PAGE_HASH = 4088,
 };
 
-/* "lmdbio\r\n" and "oibdml\r\n": a transfer that changes ends of lines is found out. */
+/* "lmdbio\r\n" and "oibdml\r\n": they show a transfer that changes ends of lines. */
 #define LAYOUT_HEADER_MAGIC 0x0a0d6f6962646d6cu
 #define LAYOUT_FOOTER_MAGIC 0x0a0d6c6d6462696fu
 
 enum layout_flag {
 	LAYOUT_DICTIONARY = 1,   /* the dictionary is needed to read chunks */
 	LAYOUT_LMDB_1_0 = 2,     /* the data is a data file of LMDB 1.0 */
-	LAYOUT_NEEDED = 0xffff,  /* of these bits any other is one of a newer format; */
-	LAYOUT_RELAID = 1 << 16, /* the others only tell. Pages stand in another order than in the
-				    source */
+	LAYOUT_NEEDED = 0xffff,  /* any other of these bits is of a newer format */
+	LAYOUT_RELAID = 1 << 16, /* higher bits only inform. Pages stand in another order than in
+				    the source */
 	LAYOUT_LONG_DISTANCE = 1 << 17, /* the writer matched over the whole chunk */
 };
 
 enum {
-	END_MAGIC = 8,  /* 8 bytes; 8, 16 and 18 stand alike in the header and the footer, */
-	END_MAJOR = 16, /* 2: and for good, in every version to come */
+	END_MAGIC = 8,  /* 8 bytes; 8, 16 and 18 are alike in the header and the footer, */
+	END_MAJOR = 16, /* 2: and in every future version */
 	END_MINOR = 18, /* 2 */
 };
 
@@ -74,10 +74,10 @@ enum {
 	FOOTER_DATA_END = 40,     /* 8: offset behind the last chunk; the leaf pages begin here */
 	FOOTER_LEAF_PAGES = 48,   /* 8 */
 	FOOTER_TREES = 56,        /* 8 */
-	FOOTER_CONTENT_HASH = 64, /* 8: layout_chain() over all chunks */
+	FOOTER_CONTENT_HASH = 64, /* 8: hash_chain() over all chunks */
 	FOOTER_COPIES = 72,       /* 8: copied pages */
 	FOOTER_META_PAGE =
-		80,       /* 4: 1 or 2: of page 0 or 1 there is a copy here; 0: there is none */
+		80,       /* 4: 1 or 2: the footer has a copy of page 0 or 1; 0: it has no copy */
 	FOOTER_META = 88, /* 136: that page's bytes from 16 on, in LMDB 1.0 from 24 on */
 	FOOTER_META_SIZE = 136,
 	FOOTER_SUM_SIZE = 224, /* 2: of LMDB 1.0, bytes of a page's checksum */
@@ -91,14 +91,14 @@ enum layout_kind {
 	LAYOUT_KINDS,
 };
 
-/* A page: `kind`s of a section are numbered from 0 and full, but for the section's last (of leaf
- * pages: of each tree's last). */
+/* A page of the index. The pages of a section are numbered from 0, and all are full but the
+ * section's last one (for leaf pages: each tree's last one). */
 enum {
 	INDEX_KIND = 8,     /* 4 */
 	INDEX_ENTRIES = 12, /* 4: more than 0 */
-	INDEX_NUMBER = 16,  /* 8: which of its section */
-	INDEX_BASE = 24, /* 8: chunks: offset of the first one's frame; leaves: the tree; copies: of
-			    the first group, from where groups begin */
+	INDEX_NUMBER = 16,  /* 8: number in its section */
+	INDEX_BASE = 24, /* 8: chunks: offset of the first frame; leaves: the tree; copies: offset
+			    of the first group from where groups begin */
 	INDEX_BODY = 32,
 
 	CHUNKS_PER_PAGE = 253,
@@ -124,13 +124,13 @@ enum {
 	GROUPS_PER_PAGE = 169,
 	GROUP_ENTRY = 24,
 	GROUP_ENTRY_FIRST = 0,   /* 8: the least page number in the group */
-	GROUP_ENTRY_HASH = 8,    /* 8: XXH3-64 of what is in the frame */
+	GROUP_ENTRY_HASH = 8,    /* 8: XXH3-64 of the frame's content */
 	GROUP_ENTRY_LENGTH = 16, /* 4: bytes of the frame */
 	GROUP_ENTRY_CHECK = 20,  /* 4: the low half of the frame's XXH3-64 */
 };
 
-/* A group: a skippable frame around a zstd frame, in which there are the numbers (8 each, rising)
- * of pages, and behind them the pages. It is full, but for the last one. */
+/* A group: a skippable frame around a zstd frame, which holds page numbers (8 bytes each, rising)
+ * and behind them the pages. Every group but the last is full. */
 enum { LAYOUT_GROUP = 256 << 10 /* bytes of pages */, LAYOUT_NUMBER = 8 };
 
 static inline uint16_t get16(const uint8_t *p)
@@ -163,8 +163,8 @@ static inline void put64(uint8_t *p, uint64_t value)
 	store64(p, htole64(value));
 }
 
-/* The content hash goes from chunk to chunk: XXH3-64 of the hash so far (8 bytes, little-endian; at
- * first 0) and the chunk's checksum (the same). */
+/* Continues the content hash with a chunk: XXH3-64 of the hash so far (8 bytes, little-endian; at
+ * first 0) and the chunk's checksum (8 bytes, too). */
 static inline uint64_t hash_chain(uint64_t so_far, uint64_t chunk)
 {
 	uint8_t both[16];
@@ -180,7 +180,7 @@ static inline void hash_seal(uint8_t *block, size_t hash_at, uint64_t seed)
 	put64(block + hash_at, hash_seeded(block, hash_at, seed));
 }
 
-/* How many things of `per` to a page `n` of them fill. */
+/* Returns how many pages `n` items fill, `per` to a page. */
 static inline uint64_t layout_pages(uint64_t n, uint64_t per)
 {
 	return n / per + (n % per != 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Opens a container by its header and footer alone.
  *
- * All sections lie one behind the other, so their places follow from a few counts, and the counts
- * must come out at the file's own length to the byte. Nothing else is read, however large the file.
+ * Sections lie one behind the other, so their places follow from a few counts, which must add up to
+ * the file's length to the byte. Nothing else is read, however large the file.
  */
 #include "container/container_private.h"
 #include "format/layout.h"
@@ -62,7 +62,7 @@ int container_read_below(struct container *container, uint64_t offset, size_t le
 
 bool container_is_one(int fd)
 {
-	static const char name[] = "lmdbio"; /* of LAYOUT_HEADER_MAGIC what no transfer changes */
+	static const char name[] = "lmdbio"; /* the part of the magic that no transfer changes */
 	uint8_t first[END_MAGIC + sizeof(name) - 1];
 
 	return pread(fd, first, sizeof(first), 0) == sizeof(first) &&
@@ -70,7 +70,7 @@ bool container_is_one(int fd)
 	       !memcmp(first + END_MAGIC, name, sizeof(name) - 1);
 }
 
-/* The first 24 bytes and the checksum stand so in every version of the format. */
+/* Judges a header or footer. Its first 24 bytes and checksum are the same in every version. */
 static int judge_end(const uint8_t *end, uint64_t magic)
 {
 	if (get32(end) != LAYOUT_SKIPPABLE || get32(end + 4) != LAYOUT_END - LAYOUT_FRAME ||
@@ -123,7 +123,7 @@ int container_parse_header(const uint8_t *header, struct container_info *info)
 	return 0;
 }
 
-/* The next section, of `pages` pages; false when it does not fit before `end`. */
+/* Places the next section, of `pages` pages. Returns false if it does not fit before `end`. */
 static bool lay_section(struct section *section, uint64_t *at, uint64_t pages, uint64_t end)
 {
 	if (*at > end || pages > (end - *at) / LAYOUT_PAGE)
@@ -133,7 +133,7 @@ static bool lay_section(struct section *section, uint64_t *at, uint64_t pages, u
 	return true;
 }
 
-/* What the footer says of copies. */
+/* Parses the footer's fields of copies. */
 static bool parse_copies(struct container *container, const uint8_t *footer)
 {
 	struct container_info *info = &container->info;
@@ -178,7 +178,7 @@ static int parse_footer(struct container *container, const uint8_t *footer, uint
 			 layout_pages(info->trees, TREES_PER_PAGE), end) ||
 	    behind > (end - at) / LAYOUT_PAGE)
 		return MDB_CORRUPTED;
-	/* What lies between is groups. */
+	/* The bytes in between are groups. */
 	container->groups = (struct section){at, info->groups};
 	info->groups_size = end - behind * LAYOUT_PAGE - at;
 	at += info->groups_size;
@@ -191,7 +191,7 @@ static int parse_footer(struct container *container, const uint8_t *footer, uint
 	return at == end ? 0 : MDB_CORRUPTED;
 }
 
-/* Index pages that came with the footer. A damaged one is found when it is used. */
+/* Caches index pages that came with the footer. A damaged page is found when it is used. */
 static void keep_tail(struct container *container, const uint8_t *tail, size_t length)
 {
 	uint64_t begin = container->info.file_size - length;
@@ -301,9 +301,9 @@ static void free_container(struct container *container)
 	free(container);
 }
 
-/* A lock that another thread held at the fork stays so in the child.
- * A child of many threads may come here in all of them: one makes the locks anew, the others wait,
- * which is as long as it takes to write a few hundred bytes. */
+/* A lock that another thread held at the fork stays locked in the child. All threads of a child may
+ * come here at the same time: one makes the locks anew, and the others wait, as long as it takes to
+ * write a few hundred bytes. */
 void container_enter(struct container *container)
 {
 	unsigned forks = fork_generation;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Turns a read of data into few reads of compressed bytes.
  *
- * A read is cut into runs of neighbouring chunks, each brought by one request. Chunks that lie
- * wholly inside are decoded where the caller wants them; one that is wanted in part is decoded into
- * the cache, where the next small read finds it. A call of the door delivers one run, and the door
+ * A read is cut into runs of neighbouring chunks, each read by one request. Chunks wholly inside
+ * the read are decoded into the caller's buffer. A chunk wanted in part is decoded into the cache,
+ * where the next small read finds it. One call of container_read() delivers one run, and io_read()
  * goes on from there.
  */
 #include "container/container_private.h"
@@ -24,10 +24,10 @@ enum {
 	BUFFER_STEP = 64 << 10,
 };
 
-/* What a read wants of a chunk. */
+/* The part of a chunk that a read wants. */
 struct chunk_piece {
 	struct container_chunk chunk;
-	struct cache_slot *slot; /* where it is decoded; NULL: at `out` itself */
+	struct cache_slot *slot; /* where the chunk is decoded; NULL: at `out` itself */
 	uint8_t *out;
 	uint32_t from, length; /* of the chunk's data, bytes */
 };
@@ -37,7 +37,7 @@ struct run {
 	size_t n;
 };
 
-/* Threads' own things. */
+/* Decoders and buffers of threads. */
 
 struct read_worker *worker_take(struct container *container)
 {
@@ -58,8 +58,9 @@ struct read_worker *worker_take(struct container *container)
 		free(worker);
 		return NULL;
 	}
-	/* zstd's own checksum is of bytes that ours are of too: of the frame before it is decoded,
-	 * of the data before it is handed out. A libzstd that has no such parameter checks it. */
+	/* zstd's own checksum is not needed: the container has one of the frame, checked before
+	 * decoding, and one of the data, checked before use. A libzstd without this parameter
+	 * checks its own. */
 	(void)ZSTD_DCtx_setParameter(worker->zstd, IGNORE_CHECKSUM, 1);
 	return worker;
 }
@@ -72,7 +73,7 @@ void worker_give(struct container *container, struct read_worker *worker)
 	pthread_mutex_unlock(&container->lock);
 }
 
-/* Its old bytes are of no use, so there is nothing to be copied. */
+/* The buffer's old bytes are of no use, so they are not copied. */
 bool worker_reserve(struct read_worker *worker, size_t size, size_t alignment)
 {
 	void *buffer;
@@ -92,7 +93,8 @@ bool worker_reserve(struct read_worker *worker, size_t size, size_t alignment)
 
 /* One run. */
 
-/* The compressed bytes of all its pieces, in one request. *bytes is where the first one's stand. */
+/* Reads the compressed bytes of all pieces in one request. *bytes is where the first piece's
+ * stand. */
 static int run_fetch(struct container *container, const struct run *run, struct read_worker *worker,
 		     const uint8_t **bytes)
 {
@@ -125,8 +127,8 @@ static void piece_copy(struct container *container, const struct chunk_piece *pi
 	cache_release(&container->chunks, piece->slot);
 }
 
-/* Delivers the pieces in order, up to the first that is not good. *given counts their bytes; an
- * error is one of the first piece alone: the door comes back for what is missing. */
+/* Delivers the pieces in order, up to the first bad one. *given counts their bytes. Returns an
+ * error only if the first piece is bad: io_read() calls again for the missing bytes. */
 static int run_deliver(struct container *container, struct run *run, size_t *given)
 {
 	struct read_worker *worker = worker_take(container);
@@ -154,11 +156,11 @@ static int run_deliver(struct container *container, struct run *run, size_t *giv
 	return *given ? 0 : rc;
 }
 
-/* Which chunks a run is of. */
+/* The chunks of a run. */
 
-/* Adds chunk `number`, if it is to be read. False: the run ends before it, because another
- * thread has it or is at it. The first one of a run is waited for; while a slot is held nothing
- * is. */
+/* Adds chunk `number`, if it must be read. Returns false if the run ends before the chunk, because
+ * it is cached or another thread is decoding it. Waits only for a run's first chunk: a thread that
+ * holds a slot must not wait. */
 static bool run_add(struct container *container, struct run *run, const struct chunk_piece *piece,
 		    uint64_t number)
 {
@@ -180,7 +182,7 @@ static bool run_add(struct container *container, struct run *run, const struct c
 }
 
 /* Plans the run that begins at `offset`: as many chunks as lie behind each other in storage, are
- * wanted, and fit. Nothing in it: there is no memory. */
+ * wanted, and fit. Returns ENOMEM if no chunk could be added. */
 static int run_plan(struct container *container, struct run *run, uint8_t *out, size_t length,
 		    uint64_t offset)
 {
@@ -240,7 +242,7 @@ static ssize_t container_read(struct io *io, void *buffer, size_t length, uint64
 
 /* The rest of an io. */
 
-/* A thread of the pool for each request, so that several decode at a time. */
+/* Gives each request a thread of the pool, so that several chunks are decoded at a time. */
 static int container_submit(struct io *io, struct io_request *const *requests, size_t n)
 {
 	struct container *container = io->state;
