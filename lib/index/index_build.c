@@ -17,17 +17,17 @@
 
 enum {
 	THREADS_MAX = 16,
-	THREAD_PAGES = 256,        /* fewer are not worth one */
-	PIECE = 1024,              /* pages that are brought at a time, by one thread */
-	PIECE_LEAST = ARENA_CHUNK, /* bytes of them for which another thread is made */
-	ROOM_SHARE = 4,            /* of the arena: the part that is under way */
+	THREAD_PAGES = 256,        /* fewer pages are not worth a thread */
+	PIECE = 1024,              /* pages that one thread brings at a time */
+	PIECE_LEAST = ARENA_CHUNK, /* bytes of room that each thread must have */
+	ROOM_SHARE = 4,            /* a quarter of the arena is for pages under way */
 };
 
 struct index_worker {
 	struct counter counter;
 	const uint64_t *numbers;
-	size_t n, piece; /* piece: how many are brought at a time */
-	bool leaves;     /* they are leaf pages */
+	size_t n, piece; /* piece: how many pages are brought at a time */
+	bool leaves;     /* the numbers are of leaf pages */
 	int rc;
 };
 
@@ -47,7 +47,7 @@ static void worker_run(void *workers, unsigned number)
 	worker->rc = rc;
 }
 
-/* Appends a part to another, its numbers going on where that one's end. */
+/* Appends `from` to `to`, whose record and leaf numbers go on. */
 static int part_append(struct index_part *to, const struct index_part *from, bool weights)
 {
 	size_t leaves = to->count + from->count, owners = to->owner_count + from->owner_count;
@@ -89,8 +89,8 @@ static int part_append(struct index_part *to, const struct index_part *from, boo
 	return 0;
 }
 
-/* How many threads look at n pages, at most `many`, and how much each brings at a time: what comes
- * before it is looked at must not drive out what others wait for. */
+/* Returns how many threads look at n pages, at most `many`; *piece is how many pages each brings at
+ * a time. Pages brought too early must not evict pages that other threads wait for. */
 static size_t pieces_size(const struct snapshot *snapshot, size_t n, size_t many, size_t *piece)
 {
 	const struct store *runs = snapshot->view.runs;
@@ -99,7 +99,7 @@ static size_t pieces_size(const struct snapshot *snapshot, size_t n, size_t many
 	*piece = PIECE;
 	if (!runs || store_shows_file(runs))
 		return many;
-	/* It is not known of a process that has read nothing yet. */
+	/* The limit is not known in a process that has read nothing yet. */
 	room = store_limited(runs) ? store_limited(runs) : memory_budget(settings_get());
 	room /= ROOM_SHARE;
 	if ((uint64_t)n << snapshot->view.page_shift <= room)
@@ -112,7 +112,7 @@ static size_t pieces_size(const struct snapshot *snapshot, size_t n, size_t many
 	return many;
 }
 
-/* Lets `threads` look at n pages, each at a run of them, and puts together what they find. */
+/* Lets `threads` threads look at n pages, each at a run of them, and joins their parts. */
 static int deal(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
 		const uint64_t *numbers, size_t n, bool leaves, struct page_shelf *shelf,
 		struct index_part *part)
@@ -242,10 +242,10 @@ int index_build(struct record_index **index, const struct snapshot *snapshot,
 
 /* --- out of a container's own index ------------------------------------------------------------- */
 
-/* It names leaf pages of the database alone; where a key may have a tree of duplicates, the pages
- * themselves are asked. */
+/* The container's index names leaf pages of the database alone. If keys may have trees of
+ * duplicates, the pages themselves are read. */
 
-/* Every leaf of it, in order: each index page is read once. */
+/* Reads every leaf in the container's index, in order: each index page once. */
 static int leaves_read(struct record_index *index, struct io *container,
 		       const struct container_tree *from)
 {

@@ -8,9 +8,9 @@
 enum {
 	BRING_GAP = 32 << 10,
 	BRING_MAX = 8 << 20,
-	GAPS_SHARE = 64, /* of what is read for a shelf so much may be gaps: they are others' */
+	GAPS_SHARE = 64, /* of a shelf's reads 1/64 may be gaps: other processes' pages */
 	SHELF_LEADS =
-		256, /* pages of values to which one leads that is not worth its place there */
+		256, /* a leaf page that leads to so many pages of values is not put on a shelf */
 };
 
 static int by_number(const void *a, const void *b)
@@ -78,8 +78,8 @@ void index_part_free(struct index_part *part)
 	*part = (struct index_part){0};
 }
 
-/* Bytes between two pages that are read with them. Where each process reads a part for all of them,
- * a gap is what another one reads. */
+/* Returns up to how many bytes between two pages are read with them. Where each process reads a
+ * part for all of them, another process reads the gaps. */
 static uint64_t gap_of(const struct counter *counter, const uint64_t *sorted, size_t n)
 {
 	unsigned shift = counter->snapshot.view.page_shift;
@@ -126,7 +126,7 @@ int counter_bring(struct counter *counter, const uint64_t *numbers, size_t n)
 			rc = store_bring(view->runs, from, end - from);
 	}
 	free(sorted);
-	/* What could not be brought is asked for again, page by page. */
+	/* Pages that could not be brought are read again, one by one. */
 	return rc == ENOMEM ? rc : 0;
 }
 
@@ -184,7 +184,7 @@ int entry_records(const struct page_layout *layout, const struct tree *tree,
 	return *records ? 0 : MDB_CORRUPTED;
 }
 
-/* Adds to what the last leaf's records come to. */
+/* Adds bytes to the weight of the last leaf. */
 static void weigh(struct counter *counter, bool kept, uint64_t bytes)
 {
 	struct index_weight *weight = &counter->part.weights[counter->part.count - 1];
@@ -193,7 +193,7 @@ static void weigh(struct counter *counter, bool kept, uint64_t bytes)
 	weight->kept += kept ? bytes : 0;
 }
 
-/* Counts the pages of one level of a tree of duplicates, and what is below them. */
+/* Counts the pages of one level of a tree of duplicates, and the records below them. */
 static int count_nested(struct counter *counter, const uint64_t *numbers, size_t n, unsigned depth)
 {
 	uint64_t *children = NULL;
@@ -232,7 +232,7 @@ static int count_nested(struct counter *counter, const uint64_t *numbers, size_t
 	return rc;
 }
 
-/* Entries of a leaf page in a database with duplicates. */
+/* Counts the entries of a leaf page in a database with duplicates. */
 static int count_entries(struct counter *counter, uint64_t number, const uint8_t *page,
 			 unsigned count)
 {
@@ -272,7 +272,7 @@ static int count_entries(struct counter *counter, uint64_t number, const uint8_t
 	return rc;
 }
 
-/* An entry that is not sound is its record's business. */
+/* Leaves out an entry that is not sound: reading its record reports it. */
 static void weigh_leaf(struct counter *counter, uint64_t number, const uint8_t *page,
 		       unsigned count)
 {

@@ -48,7 +48,7 @@ const struct index_leaf *index_leaf(const struct record_index *index, size_t num
 	return &index->leaves[number];
 }
 
-/* The last leaf that begins at or before a record. The first one begins at 0. */
+/* Returns the last leaf that begins at or before a record. The first leaf begins at 0. */
 static size_t leaf_of(const struct record_index *index, uint64_t number)
 {
 	size_t low = 0, high = index->count;
@@ -73,7 +73,7 @@ size_t index_leaf_from(const struct record_index *index, uint64_t number)
 	return at;
 }
 
-/* The last owner whose leaves begin at or before a leaf. */
+/* Returns the last owner whose leaves begin at or before a leaf. */
 static const struct index_owner *owner_of(const struct record_index *index, size_t leaf)
 {
 	size_t low = 0, high = index->owner_count;
@@ -134,7 +134,7 @@ static void key_of(const struct entry *entry, MDB_val *key)
 		*key = (MDB_val){entry->key_size, (void *)(uintptr_t)entry->key};
 }
 
-/* Duplicate `i` of a page or sub-page of `size` bytes; `pad` is an item's size there. */
+/* Finds duplicate `i` of a page or sub-page of `size` bytes; `pad` is an item's size there. */
 static int duplicate_at(const struct page_layout *layout, const uint8_t *page, uint32_t size,
 			unsigned count, uint32_t pad, uint64_t i, MDB_val *data)
 {
@@ -154,7 +154,7 @@ static int duplicate_at(const struct page_layout *layout, const uint8_t *page, u
 	return 0;
 }
 
-/* The entry that a place means, in a database with duplicates, and which of its records. */
+/* Finds the entry of a place in a database with duplicates, and which duplicate it is. */
 static int entry_of_place(struct snapshot *snapshot, const struct tree *tree,
 			  const struct index_place *place, struct entry *entry, uint64_t *duplicate)
 {
@@ -253,7 +253,7 @@ int index_run(struct snapshot *snapshot, const struct tree *tree, const struct i
 	int rc;
 
 	*number = *pages = 0;
-	/* Duplicates are never that long. */
+	/* Duplicates never have overflow pages. */
 	if (place->nested || tree->record.flags & MDB_DUPSORT)
 		return 0;
 	rc = entry_at(snapshot, place->page, place->entry + place->skip, &entry);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what the files of the record index share. */
+/* Declares the types and functions that the files of the record index share. */
 #ifndef LMDBIO_INDEX_PRIVATE_H
 #define LMDBIO_INDEX_PRIVATE_H
 
@@ -14,11 +14,11 @@ struct record_index {
 };
 
 /* index_find.c */
-/* An index with room for so much, all of it counted as there. NULL: no memory. */
+/* Makes an index of so many leaves and owners, all zero. Returns NULL if there is no memory. */
 struct record_index *index_new(size_t leaves, size_t owners, uint64_t records);
 
 /* index_count.c */
-/* One thread's work: its own view of the snapshot, and what it has found. */
+/* One thread's work: its own view of the snapshot, and the part that it has counted. */
 struct counter {
 	struct snapshot snapshot;
 	const struct tree *tree;
@@ -34,8 +34,8 @@ int counter_leaf(struct counter *counter, uint64_t number);
 /* Appends the children of branch page `number` to the part: their numbers are in leaves[].page. */
 int counter_branch(struct counter *counter, uint64_t number);
 
-/* The records under entry `entry`: 1, or its duplicates. *nested is the record of their tree if
- * they have one. Returns 0 or MDB_CORRUPTED. */
+/* Counts the records under an entry: 1, or its duplicates. *nested is the record of their tree if
+ * they have one (*is_tree). Returns 0 or MDB_CORRUPTED. */
 int entry_records(const struct page_layout *layout, const struct tree *tree,
 		  const struct entry *entry, uint64_t *records, struct tree_record *nested,
 		  bool *is_tree);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Takes and frees the memory of a shelf's pages, and places them in its file at their own
- * offsets, so that nothing has to be remembered of them. */
+/* Takes and frees the memory of a shelf's pages, and places them in its file at their own offsets,
+ * so that no table of places is needed. */
 #include "index/page_shelf.h"
 
 #include "util/whole.h"
@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 struct page_shelf {
-	uint8_t *base; /* NULL: there is none */
+	uint8_t *base; /* NULL: no address space */
 	size_t length;
 	uint64_t limit; /* pages of the snapshot */
 	unsigned page_shift;
-	bool gives_back; /* a page is whole pages of the machine's */
+	bool gives_back; /* a page is a multiple of the machine's */
 	uint64_t most;   /* bytes */
 	_Atomic uint64_t used;
 	_Atomic uint64_t *there; /* a bit a page */
@@ -27,7 +27,7 @@ struct page_shelf {
 	uint64_t file_most;
 	_Atomic uint64_t file_used;
 	_Atomic uint64_t *filed; /* a bit a page */
-	pthread_mutex_t lock;    /* of coming back: once */
+	pthread_mutex_t lock;    /* guards reading back: once for each page */
 };
 
 int shelf_open(struct page_shelf **ret, const struct window_view *view, uint64_t most)
@@ -52,7 +52,7 @@ int shelf_open(struct page_shelf **ret, const struct window_view *view, uint64_t
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (shelf->base == MAP_FAILED)
 		shelf->base = NULL;
-	else /* pages stand apart: a huge one would be mostly holes */
+	else /* pages stand apart: a huge page would be mostly holes */
 		(void)madvise(shelf->base, shelf->length + 1, MADV_NOHUGEPAGE);
 	*ret = shelf;
 	return 0;
@@ -98,7 +98,7 @@ static uint64_t bit_of(uint64_t number)
 	return UINT64_C(1) << number % 64;
 }
 
-/* A disk that takes no more, or fails, has the page read again when it is wanted. */
+/* If the disk is full, or fails, the page is not kept, and is read again when it is wanted. */
 static bool file_put(struct page_shelf *shelf, uint64_t number, const uint8_t *page)
 {
 	uint64_t size = UINT64_C(1) << shelf->page_shift;
@@ -141,7 +141,7 @@ static bool is_filed(const struct page_shelf *shelf, uint64_t number)
 		       bit_of(number);
 }
 
-/* Its part of the disk has another user at once: what is taken here is written there. */
+/* Frees the page's part of the disk at once: the records taken from the page are written there. */
 static void file_drop(struct page_shelf *shelf, uint64_t number)
 {
 	uint64_t size = UINT64_C(1) << shelf->page_shift;
