@@ -14,7 +14,7 @@ unsigned fork_generation;
 pid_t fork_process;
 
 static _Atomic(const struct fork_steps *) table[FORK_PLACES];
-/* What the prepare steps of this thread's fork have found in the table. */
+/* The table as the prepare steps of this thread's fork have found it. */
 static _Thread_local const struct fork_steps *prepared[FORK_PLACES];
 
 void at_fork(enum fork_place place, const struct fork_steps *steps)
@@ -52,7 +52,7 @@ bool fork_was_missed(void)
 	return fork_process != getpid();
 }
 
-/* It can fail only for want of memory. */
+/* pthread_atfork() can fail only for want of memory. */
 __attribute__((constructor)) static void begin(void)
 {
 	fork_process = getpid();

@@ -10,11 +10,11 @@
  * first place to the last, which is the order of the locks; after it the steps of the parent or of
  * the child run from the last place to the first. A new user adds its place here. */
 enum fork_place {
-	FORK_LOADERS,    /* lib/loader: the list of those that are open */
-	FORK_DISK_TIERS, /* lib/loader: stage files that are open */
+	FORK_LOADERS,    /* lib/loader: the list of open loaders */
+	FORK_DISK_TIERS, /* lib/loader: open stage files */
 	FORK_ENV,        /* lib/env: environments, with the locks of all layers below */
 	FORK_PURSE,      /* lib/arena: the budget's lines */
-	FORK_KEEPER,     /* lib/arena: looks at nothing else, and waits for nothing */
+	FORK_KEEPER,     /* lib/arena: the keeper, which waits for nothing */
 	FORK_STATS,      /* lib/util: counters */
 	FORK_PLACES,
 };
@@ -32,15 +32,15 @@ struct fork_steps {
  * none that depends on its prepare step. Threads: any. */
 void at_fork(enum fork_place place, const struct fork_steps *steps);
 
-/* The number of forks between the program's start and this process: it tells a child from its
- * parent without a system call. Moves only in a child, before all other steps. */
+/* The number of forks between the program's start and this process. It tells a child from its
+ * parent without a system call. Changes only in a child, before all other steps. */
 extern unsigned fork_generation;
-/* The number of this process, as getpid() says it, without a system call; in a child that a bare system
- * call has made, its parent's. */
+/* This process's number, as getpid() returns it, without a system call. In a child made by a bare
+ * system call it is the parent's number. */
 extern pid_t fork_process;
 
-/* Whether this process is a child that a bare system call has made: no step has run in it, and what
- * its memory says is its parent's. One system call. */
+/* Whether this process is a child made by a bare system call: no step has run in it, and its memory
+ * describes its parent. Makes one system call. */
 bool fork_was_missed(void);
 
 #endif

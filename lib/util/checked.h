@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Computes with numbers: without overflow where they come from a file, at any address, mixed to a hash. */
+/* Computes without overflow with numbers from a file, loads and stores them at any address, and
+ * mixes them to a hash. */
 #ifndef LMDBIO_UTIL_CHECKED_H
 #define LMDBIO_UTIL_CHECKED_H
 
@@ -10,13 +11,13 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* a + b into *sum; false when it does not fit. */
+/* Stores a + b in *sum. Returns false if it does not fit. */
 static inline bool checked_add(uint64_t a, uint64_t b, uint64_t *sum)
 {
 	return !__builtin_add_overflow(a, b, sum);
 }
 
-/* a * b into *product; false when it does not fit. */
+/* Stores a * b in *product. Returns false if it does not fit. */
 static inline bool checked_multiply(uint64_t a, uint64_t b, uint64_t *product)
 {
 	return !__builtin_mul_overflow(a, b, product);
@@ -32,8 +33,8 @@ static inline bool is_power_of_two(uint64_t value)
 	return value && !(value & (value - 1));
 }
 
-/* A number that was worked out in floating point; what a uint64_t cannot hold (a damaged file may
- * lead to that) becomes its least or its largest value, NaN 0. */
+/* Converts a floating-point result. A value that a uint64_t cannot hold (from a damaged file,
+ * perhaps) becomes its least or its largest value; NaN becomes 0. */
 static inline uint64_t clamp_u64(double value)
 {
 	if (!(value > 0))
@@ -41,7 +42,7 @@ static inline uint64_t clamp_u64(double value)
 	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
 }
 
-/* Numbers at any address, as this machine writes them (LMDB's files are in native order). */
+/* Load and store numbers at any address, in this machine's byte order, which LMDB's files have. */
 static inline uint16_t load16(const void *p)
 {
 	uint16_t value;

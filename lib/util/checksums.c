@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Computes the well-known checksums of pages, as a program would store each with one assignment.
  *
- * Numbers stand in the processor's byte order; sha256 is a string of bytes. Sources: CRC-32C, RFC 3720
- * (its polynomial reflected, 0x82f63b78); FNV-1a of 64 bits, draft-eastlake-fnv; SHA-256, FIPS 180-4, which
- * the example module of LMDB 1.0 (cryptoc.c) uses; XXH3 and XXH64 of 64 bits, xxHash's header.
+ * Numbers are in the processor's byte order; sha256 is a string of bytes. Sources: CRC-32C, RFC
+ * 3720 (its polynomial reflected, 0x82f63b78); FNV-1a of 64 bits, draft-eastlake-fnv; SHA-256, FIPS
+ * 180-4, which the example module of LMDB 1.0 (cryptoc.c) uses; XXH3 and XXH64 of 64 bits, xxHash's
+ * header.
  */
 #include "util/checksums.h"
 
@@ -154,8 +155,8 @@ static void sum_xxh64(const MDB_val *src, MDB_val *dst, const MDB_val *key)
 
 /* ------------------------------------------------------------------------------------------- */
 
-/* Adding one takes: a row here, its name in CHECKSUM_NAMES, settings.c and doc/lmdbio.7, a vector in
- * checksums_test.c. */
+/* Adding a checksum takes: a row here, its name in CHECKSUM_NAMES, settings.c and doc/lmdbio.7, a
+ * vector in checksums_test.c. */
 static const struct checksum checksums[] = {
 	{"crc32c", 4, sum_crc32c}, {"fnv1a", 8, sum_fnv1a}, {"sha256", 32, sum_sha256},
 	{"xxh3", 8, sum_xxh3},     {"xxh64", 8, sum_xxh64},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Turns bounds in nanoseconds into what each of the kernel's waits takes. */
+/* Turns bounds in nanoseconds into the arguments of the kernel's waits. */
 #include "util/clock.h"
 
 #include <limits.h>

@@ -27,7 +27,7 @@ static inline uint64_t clock_now(void)
 	return clock_of(CLOCK_MONOTONIC);
 }
 
-/* The same to a few milliseconds, nearly free. */
+/* Returns clock_now() to a few milliseconds, nearly free. */
 static inline uint64_t clock_coarse(void)
 {
 	return clock_of(CLOCK_MONOTONIC_COARSE);
@@ -50,15 +50,15 @@ static inline void clock_sleep(uint64_t ns)
 /* Makes a condition variable for clock_wait(). */
 void clock_condition(pthread_cond_t *condition);
 
-/* Waits under `lock` until it is woken, at most until clock_now() says `until`, or CLOCK_NEVER.
- * false: the time has come. */
+/* Waits under `lock` until the condition is signalled, at most until clock_now() is `until`, or
+ * CLOCK_NEVER. Returns false if the time has come. */
 bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until);
 
-/* poll(2) for at most `ns`, or CLOCK_NEVER. */
+/* Calls poll(2) with a bound of `ns`, or CLOCK_NEVER. */
 int clock_poll(struct pollfd *fds, nfds_t n, uint64_t ns);
 
-/* Waits until another process wakes those that wait for `word`, at most `ns`. false:
- * no process did, or the word is not `value`. */
+/* Waits until another process wakes the waiters of `word`, at most `ns`. Returns false if no
+ * process did, or the word is not `value`. */
 bool clock_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns);
 void clock_futex_wake(_Atomic uint32_t *word);
 

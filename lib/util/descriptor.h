@@ -12,8 +12,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* A second descriptor of a number that is not soon given to a file of a program that has closed
- * what it did not open. -1: there is none. */
+/* Duplicates a descriptor under a number of at least 1000. Programs that close descriptors they did
+ * not open do not soon give such a number to a file of their own. Returns -1 on failure. */
 static inline int descriptor_twin(int fd)
 {
 	enum { HIGH = 1000 };
@@ -21,7 +21,7 @@ static inline int descriptor_twin(int fd)
 	return fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
 }
 
-/* The same in place of the first, if there is one. */
+/* Moves a descriptor to such a number, if there is one. Returns the descriptor to use. */
 static inline int descriptor_lift(int fd)
 {
 	int high = descriptor_twin(fd);
@@ -32,8 +32,9 @@ static inline int descriptor_lift(int fd)
 	return high;
 }
 
-/* Whether fewer than half of the descriptors that a process may have are in use: the others are for
- * the program, which opens data sets by the hundred and knows of none of ours. `fd`: any one. */
+/* Whether fewer than half of the process's descriptors are in use. The other half is for the
+ * program, which may open data sets by the hundred and does not know lmdbio's. `fd`: any open
+ * descriptor. */
 static inline bool descriptors_spare(int fd)
 {
 	int next = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -45,7 +46,7 @@ static inline bool descriptors_spare(int fd)
 	return getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)next < limit.rlim_cur / 2;
 }
 
-/* Whether the process may open `count` descriptors more. */
+/* Whether the process may open `count` more descriptors. */
 static inline bool descriptors_free(int count)
 {
 	struct rlimit limit;
@@ -57,22 +58,22 @@ static inline bool descriptors_free(int count)
 	return count <= 0;
 }
 
-/* Which file a descriptor leads to, and its size in bytes. */
+/* The file that a descriptor leads to, and its size in bytes. */
 struct descriptor_file {
 	uint64_t device, inode, size;
 };
 
-/* Asks the kernel which file a descriptor leads to. `flags`: of statx(2); AT_STATX_DONT_SYNC avoids a request to
- * a file server.
- * fstat(2) tells the times too, and on Linux 6.13 and later the next change of a file whose times were told
- * costs its inode an update. False, with errno: it cannot be told. */
+/* Asks the kernel which file a descriptor leads to. `flags`: of statx(2); AT_STATX_DONT_SYNC avoids
+ * a request to a file server. fstat(2) returns the times too. On Linux 6.13 and later, the next
+ * change of a file whose times were returned costs an update of its inode. Returns false, with
+ * errno, if the kernel cannot tell. */
 static inline bool descriptor_look(int fd, int flags, struct descriptor_file *file)
 {
 	struct stat st;
 #ifdef STATX_INO
 	struct statx now;
 
-	/* Some sandboxes know no statx(2). */
+	/* Some sandboxes do not support statx(2). */
 	if (!statx(fd, "", AT_EMPTY_PATH | flags, STATX_INO | STATX_SIZE, &now)) {
 		*file = (struct descriptor_file){
 			makedev(now.stx_dev_major, now.stx_dev_minor), now.stx_ino, now.stx_size};
@@ -87,14 +88,14 @@ static inline bool descriptor_look(int fd, int flags, struct descriptor_file *fi
 	return true;
 }
 
-/* Whether open() has failed for want of something else than the file, which may be there. */
+/* Whether open() has failed for want of descriptors or memory: the file may be there. */
 static inline bool descriptor_is_short(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
-/* Whether it still is the file that it was. Asked before each read. False, with errno: EBADF if it is another file, or
- * why the kernel cannot tell. */
+/* Whether a descriptor still leads to its file; asked before each read. If not, sets errno: EBADF
+ * if it leads to another file, or why the kernel cannot tell. */
 static inline bool descriptor_is(int fd, uint64_t device, uint64_t inode)
 {
 #ifdef AT_STATX_DONT_SYNC
@@ -112,7 +113,7 @@ static inline bool descriptor_is(int fd, uint64_t device, uint64_t inode)
 	return false;
 }
 
-/* Closes what still is the file that it was: what has taken its place is the program's. */
+/* Closes a descriptor if it still leads to its file: any other file is the program's. */
 static inline void descriptor_close(int fd, uint64_t device, uint64_t inode)
 {
 	if (fd >= 0 && descriptor_is(fd, device, inode))
@@ -125,7 +126,7 @@ struct descriptor_kept {
 	uint64_t device, inode;
 };
 
-/* Keeps `fd`, under a high number if there is one. Returns 0, or an errno: it is closed then. */
+/* Keeps `fd`, under a high number if there is one. Returns 0, or an errno; `fd` is closed then. */
 static inline int descriptor_keep(struct descriptor_kept *kept, int fd)
 {
 	struct descriptor_file file;

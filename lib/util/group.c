@@ -4,8 +4,8 @@
  *   /proc/self/cgroup       id:controllers:path, a line per hierarchy; "0::path" is version 2's
  *   /proc/self/mountinfo    which directory shows which part of which hierarchy
  *
- * In a container the path may lead out of what is mounted; then the mount's own top is all that
- * can be seen. Whatever cannot be read limits nothing.
+ * In a container the path may lead out of the mounts; then only the mount's own top can be seen. A
+ * file that cannot be read limits nothing.
  */
 #include "util/group.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 
 struct paths {
-	char v1[PATH_MAX]; /* of the hierarchy with the controller; "" is none */
+	char v1[PATH_MAX]; /* of the hierarchy with the controller; "": none */
 	char v2[PATH_MAX];
 };
 
@@ -79,7 +79,7 @@ static void paths_read(struct group_search *reading)
 		fclose(file);
 }
 
-/* In place: the kernel writes blank, tab, newline and backslash as \ooo. */
+/* Decodes in place: the kernel writes blank, tab, newline and backslash as \ooo. */
 static void unescape(char *text)
 {
 	char *out = text;
@@ -95,7 +95,8 @@ static void unescape(char *text)
 	*out = 0;
 }
 
-/* The part of a group's path below what a mount shows; "" when it leads elsewhere. */
+/* Returns the part of a group's path below the directory that a mount shows; "" if it leads
+ * elsewhere. */
 static const char *path_below(const char *group, const char *shown)
 {
 	size_t length = strcmp(shown, "/") ? strlen(shown) : 0;
@@ -106,7 +107,7 @@ static const char *path_below(const char *group, const char *shown)
 	return strcmp(group + length, "/") ? group + length : "";
 }
 
-/* Visits from a group up to the mount's top. false: the visitor has had enough. */
+/* Visits from a group up to the mount's top. Returns false if visit() did. */
 static bool visit_along(const struct group_search *reading, const char *mount, const char *below,
 			bool v2)
 {
@@ -198,10 +199,10 @@ uint64_t group_limit(const char *root, const char *controller,
  *   cpu.max                       control groups, version 2: "QUOTA PERIOD" or "max PERIOD", in us
  *   cpu.cfs_quota_us, cpu.cfs_period_us     version 1: the same; -1 for none
  */
-/* A quota may be more than the machine has, but not by so much. */
+/* A quota may exceed the machine's processors, but not by so much. */
 enum { PROCESSORS_MAX = 1 << 20 };
 
-/* The one number, or two, that a line of the file begins with. Returns how many there were. */
+/* Reads the one or two numbers at the beginning of a file. Returns how many there are. */
 static int numbers_read(const char *root, const char *directory, const char *name, long numbers[2])
 {
 	FILE *file = group_file(root, directory, name);
@@ -233,7 +234,8 @@ unsigned processor_quota(const char *root)
 	return whole < PROCESSORS_MAX ? (unsigned)whole : PROCESSORS_MAX;
 }
 
-/* Of this thread. The kernel refuses to tell where it has more than a set of fixed size. */
+/* Returns how many processors this thread may use. The kernel does not tell on a machine with more
+ * processors than a cpu_set_t has. */
 static unsigned usable(void)
 {
 	static _Atomic unsigned quota_and_one;
@@ -257,6 +259,6 @@ bool processor_is_free(void)
 
 	if (file)
 		fclose(file);
-	/* The thread that reads this is one of those that run. */
+	/* This thread is one of the running tasks. */
 	return known && running < usable();
 }

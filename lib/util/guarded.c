@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Directories that other users cannot change: how they are opened, judged and made. */
+/* Opens, judges and makes directories that other users cannot change. */
 #include "util/guarded.h"
 
 #include "util/hash.h"
@@ -24,7 +24,7 @@ static bool is_shut(const struct stat *st)
 	return !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* A program may open data sets by the thousand: the same refusal is one line. */
+/* Prints a refusal, but not the same one again: a program may open data sets by the thousand. */
 static int refuse(const char *path, const struct stat *st)
 {
 	static _Atomic uint64_t told;
@@ -47,8 +47,8 @@ static int refuse(const char *path, const struct stat *st)
 	return EPERM;
 }
 
-/* Opens a directory without following a link. ELOOP: it is one. O_PATH: a directory that only lets its
- * files be opened will do. */
+/* Opens a directory without following a link. Returns ELOOP if the name is a link. O_PATH, because
+ * the directory may allow no more than opening its files. */
 static int directory_open(int above, const char *name, int *fd)
 {
 	struct stat st;
@@ -61,13 +61,13 @@ static int directory_open(int above, const char *name, int *fd)
 	return errno;
 }
 
-/* A directory for everybody, of which each user's files are its own. */
+/* Whether a directory is for all users, but each user's files in it are the user's own. */
 static bool is_sticky(const struct stat *st)
 {
 	return is_owned(st) && st->st_mode & S_ISVTX && !is_shut(st);
 }
 
-/* Opens `name` in `above`, judged; its path is guarded->path, taken in any case. */
+/* Opens and judges `name` in `above`. Its path is guarded->path, which is freed on failure. */
 static int below(struct guarded *guarded, int above, const char *name)
 {
 	struct stat st;
@@ -85,7 +85,7 @@ static int below(struct guarded *guarded, int above, const char *name)
 	return rc;
 }
 
-/* This user's own directory in one for everybody takes its place. */
+/* Replaces a directory for all users by this user's own directory in it. */
 static int own_open(struct guarded *guarded, const char *path, bool make)
 {
 	struct guarded own = {.fd = -1};
@@ -106,7 +106,8 @@ static int own_open(struct guarded *guarded, const char *path, bool make)
 	return rc;
 }
 
-/* The directory that a symbolic link of this user or root leads to replaces it in *path. 0 or an errno. */
+/* Replaces *path, a symbolic link of this user or root, by the directory that the link leads to.
+ * Returns 0 or an errno. */
 static int follow(char **path)
 {
 	struct stat st;
@@ -124,7 +125,7 @@ static int follow(char **path)
 	return 0;
 }
 
-/* With a slash at its end the name of a link would be followed. */
+/* Copies a path without slashes at its end, because with one a link would be followed. */
 static char *without_slashes(const char *path)
 {
 	size_t length = strlen(path);

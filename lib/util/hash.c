@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Compiles xxHash in, so that the library needs no other. */
+/* Compiles xxHash in, so that lmdbio needs no other library for it. */
 #include "util/hash.h"
 
 #define XXH_INLINE_ALL

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Maps memory that the kernel may back by huge pages, which begin at a multiple of their size; names advice
- * that not every C library does. */
+/* Maps memory that the kernel may back by huge pages, which begin at a multiple of their size.
+ * Defines advice that not every C library has. */
 #ifndef LMDBIO_UTIL_HUGE_H
 #define LMDBIO_UTIL_HUGE_H
 
@@ -16,7 +16,8 @@
 
 enum { HUGE_PAGE = 2 << 20 /* bytes */ };
 
-/* mmap(2) of private anonymous memory at a multiple of HUGE_PAGE. Returns NULL, with errno, where it fails. */
+/* Maps private anonymous memory at a multiple of HUGE_PAGE. Returns NULL, with errno, on
+ * failure. */
 static inline void *huge_map(size_t length, int protection, int flags)
 {
 	size_t room = length + HUGE_PAGE, end, front;

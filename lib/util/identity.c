@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The identity of a data set's bytes: its hashes, and what tells file systems apart. */
+/* Computes the hashes of a data set's identity, and the id that tells file systems apart. */
 #include "util/identity.h"
 
 #include "util/hash.h"
@@ -12,10 +12,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* File systems whose f_fsid comes out of their superblock (Linux: the UUID of ext2 to ext4, of erofs and
- * of btrfs with its subvolume, the cluster's id of ceph). Those of xfs, f2fs and squashfs are their
- * device's number, as that of erofs without a UUID; those of lustre and overlay are the mount's; nfs, fuse,
- * gpfs and beegfs have none or do not say. */
+/* File systems whose f_fsid comes out of their superblock (Linux: the UUID of ext2 to ext4, of
+ * erofs and of btrfs with its subvolume, the cluster's id of ceph). The f_fsid of xfs, f2fs and
+ * squashfs is the device's number, as that of erofs without a UUID; that of lustre and overlay is
+ * the mount's; nfs, fuse, gpfs and beegfs have none or do not say. */
 static const uint32_t with_own_id[] = {
 	0x0000ef53, /* ext2, ext3, ext4 */
 	0x9123683e, /* btrfs */
@@ -23,7 +23,7 @@ static const uint32_t with_own_id[] = {
 	0xe0f5e1e2, /* erofs */
 };
 
-/* File systems that are made whole, by a program that sets all times as it likes. */
+/* File systems that a program makes as a whole, with all times as it likes. */
 static const uint32_t images[] = {
 	0x73717368, /* squashfs */
 	0xe0f5e1e2, /* erofs */
@@ -32,14 +32,14 @@ static const uint32_t images[] = {
 	0x00007275, /* romfs */
 };
 
-/* File systems that show another one's files, which may be an image's. */
+/* File systems that show the files of another file system, which may be an image. */
 static const uint32_t layers[] = {
 	0x794c7630, /* overlay */
 	0x65735546, /* fuse: squashfuse and the like */
 };
 
 enum {
-	PIECES = 32, /* of a file that are looked at */
+	PIECES = 32, /* pieces of a file that are hashed */
 	PIECE = 4096,
 	DEVICE_NAME = 64,
 	SECOND = 1000000000, /* ns */
@@ -63,7 +63,7 @@ static bool is_layer(const struct statfs *fs)
 	return is_one_of(layers, sizeof(layers) / sizeof(layers[0]), fs);
 }
 
-/* How the kernel writes a device's number to f_fsid. */
+/* Returns a device's number as the kernel writes it to f_fsid. */
 static uint64_t device_as_id(dev_t device)
 {
 	uint64_t least = minor(device);
@@ -82,8 +82,9 @@ static uint64_t own_id(const struct statfs *fs, dev_t device)
 	return id == device_as_id(device) ? 0 : id;
 }
 
-/* A write sets both times to the clock's, with its fractions. Equal times of whole seconds are those that
- * a program has set, or of a file system that keeps no fractions, as Lustre. */
+/* Whether a program may have set a file's times. A write sets both times to the clock's, with its
+ * fractions. Equal times of whole seconds come from a program, or from a file system that keeps no
+ * fractions, as Lustre. */
 static bool times_are_made(const struct stat *st)
 {
 	struct identity identity = identity_of(st);
@@ -91,7 +92,8 @@ static bool times_are_made(const struct stat *st)
 	return identity.ctime_ns == identity.mtime_ns && identity.ctime_ns % SECOND == 0;
 }
 
-/* What the image file of a loop device is known by; 0: it is none, or its file cannot be found. */
+/* Returns the identity's hash of a loop device's image file; 0: the device has none, or it cannot
+ * be found. */
 static uint64_t image_hash(dev_t device)
 {
 	char name[DEVICE_NAME], path[PATH_MAX];
@@ -117,7 +119,7 @@ static uint64_t image_hash(dev_t device)
 	return identity_hash(&image, 0);
 }
 
-/* A hash of pieces that lie evenly in the file. */
+/* Hashes pieces that lie evenly in the file. */
 static uint64_t sample_hash(int fd, uint64_t size, uint64_t seed)
 {
 	_Alignas(PIECE) uint8_t piece[PIECE];
@@ -146,7 +148,7 @@ uint64_t identity_system(int fd)
 	fixed = is_image(&fs) || fs.f_flags & ST_RDONLY;
 	if (!is_image(&fs) && !(times_are_made(&st) && (fixed || is_layer(&fs))))
 		return id;
-	/* The file of an image that is written to is in another state after each write. */
+	/* Each write to an image changes its file's state: only a read-only image's file counts. */
 	if (fixed)
 		id = hash_seeded(&id, sizeof(id), image_hash(st.st_dev));
 	return sample_hash(fd, (uint64_t)st.st_size, id);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads a process's account of storage.
  *
- * The kernel keeps it in /proc/PID/io. For the calling process ru_inblock of getrusage(2) has it too, in units of 512 bytes:
- * one system call instead of three. A kernel that keeps no account leaves 0 there, as for a process that has read nothing.
+ * The kernel keeps the account in /proc/PID/io. For the calling process getrusage(2) has it too, as
+ * ru_inblock in units of 512 bytes: one system call instead of three. A kernel without accounts
+ * leaves 0 there, as for a process that has read nothing.
  */
 #include "util/kernel_file.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads small files that the kernel makes up, below /proc, and a process's account of storage there. */
+/* Reads small files that the kernel makes up, below /proc, and a process's account of storage
+ * there. */
 #ifndef LMDBIO_UTIL_KERNEL_FILE_H
 #define LMDBIO_UTIL_KERNEL_FILE_H
 
@@ -11,8 +12,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Reads the beginning of a file into text[size], with a final 0. errno stays. Takes no lock, so a forked child may call
- * it. False, with an empty text: the file cannot be read or is empty. */
+/* Reads the beginning of a file into text[size], with a final 0. Keeps errno. Takes no lock, so a
+ * forked child may call it. Returns false, with an empty text, if the file cannot be read or is
+ * empty. */
 static inline bool kernel_file_read(const char *path, char *text, size_t size)
 {
 	int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -25,13 +27,12 @@ static inline bool kernel_file_read(const char *path, char *text, size_t size)
 	return n > 0;
 }
 
-/* How many bytes the kernel has read from disks for a process: pid 0, this process, of which a kernel that
- * does not count says 0. false: the kernel does not tell. Threads: any.
+/* Finds how many bytes the kernel has read from disks for a process; pid 0: this process, for which
+ * a kernel that does not count says 0. Returns false if the kernel does not tell. Threads: any.
  *
- * read_bytes of /proc/PID/io counts what all threads of the process have had fetched from block
- * devices, whichever way: by read(2), by page faults with what the kernel reads around them, or by
- * the kernel's own look-ahead. What was in the page cache is not in it, nor what comes over a
- * network or from FUSE. */
+ * read_bytes of /proc/PID/io counts the bytes that block devices delivered for all threads of the
+ * process: by read(2), by page faults with the pages around them, or by the kernel's own
+ * look-ahead. Bytes from the page cache, a network or FUSE are not counted. */
 bool disk_reads(pid_t pid, uint64_t *bytes);
 
 #endif

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A program that has closed standard error has another file by that number sooner or later: the lock file or the
- * data file, perhaps. LMDB and lmdbio open theirs for the time until the next execve(2); a standard error is for
- * programs that are started, too. */
+/* If a program has closed standard error, another file gets its number sooner or later: the lock
+ * file or the data file, perhaps. LMDB and lmdbio open their files with FD_CLOEXEC; a standard
+ * error is for programs that are started, too. */
 static bool is_open(void)
 {
 	int flags = fcntl(STDERR_FILENO, F_GETFD);
@@ -33,7 +33,7 @@ void log_bytes(const char *text, size_t length)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGPIPE);
 	sigaddset(&signals, SIGXFSZ);
-	(void)quiet_put(STDERR_FILENO, text, length, &signals); /* nowhere else is left to say it */
+	(void)quiet_put(STDERR_FILENO, text, length, &signals); /* nothing else can report it */
 }
 
 static void line_write(const char *format, va_list arguments)
@@ -63,7 +63,7 @@ void log_line(const char *format, ...)
 }
 
 /* Whether the launcher (MPICH's, Slurm's) has numbered the processes of the node, and this is not
- * the first. MPI cannot be asked where it is MPI that is refused. */
+ * the first. MPI itself may be what is refused, so it cannot be asked. */
 static bool is_numbered_behind(void)
 {
 	static const char *const numbers[] = {"MPI_LOCALRANKID", "SLURM_LOCALID"};

@@ -4,8 +4,8 @@
  *   /proc/meminfo           MemAvailable (Linux 3.14), MemTotal; KiB
  *   memory.max, memory.high           control groups, version 2: bytes or "max"
  *   memory.limit_in_bytes             version 1: bytes, about 2^63 for none
- *   memory.current, memory.usage_in_bytes      what the group has, its page cache with it
- *   memory.stat             of which the kernel takes back what is in use by files alone
+ *   memory.current, memory.usage_in_bytes      the group's memory, page cache included
+ *   memory.stat             its parts; the kernel takes back those of files alone
  */
 #include "util/memory.h"
 
@@ -32,7 +32,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The number that a file consists of; UINT64_MAX for "max" and for a file that is not there. */
+/* Returns the number in a file; UINT64_MAX for "max" and for a missing file. */
 static uint64_t limit_read(const char *root, const char *directory, const char *name)
 {
 	FILE *file = group_file(root, directory, name);
@@ -51,7 +51,7 @@ static uint64_t limit_read(const char *root, const char *directory, const char *
 	return value;
 }
 
-/* What is available now, in bytes; else all there is. */
+/* Returns the memory available now, in bytes; if that is unknown, all memory. */
 static uint64_t machine_memory(const char *root)
 {
 	FILE *file = group_file(root, "/proc", "meminfo");
@@ -75,7 +75,7 @@ static uint64_t machine_memory(const char *root)
 	return pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : UINT64_MAX;
 }
 
-/* Whether the kernel takes that back before anybody goes without; shared memory is no file. */
+/* Whether the kernel reclaims that memory when it is needed; shared memory is no file. */
 static bool is_reclaimed(const char *name, bool v2)
 {
 	static const char *const names[2][3] = {
@@ -89,7 +89,7 @@ static bool is_reclaimed(const char *name, bool v2)
 	return false;
 }
 
-/* What a group has and keeps, in bytes. */
+/* Returns the bytes that a group has and the kernel cannot reclaim. */
 static uint64_t group_used(const char *root, const char *directory, bool v2)
 {
 	uint64_t used =
@@ -106,7 +106,7 @@ static uint64_t group_used(const char *root, const char *directory, bool v2)
 	return used == UINT64_MAX || back > used ? 0 : used - back;
 }
 
-/* What is left of a group's limit. */
+/* Returns how many bytes are left of a group's limit. */
 static uint64_t group_memory(const char *root, const char *directory, bool v2)
 {
 	uint64_t limit = limit_read(root, directory, v2 ? "memory.max" : "memory.limit_in_bytes");
@@ -115,7 +115,7 @@ static uint64_t group_memory(const char *root, const char *directory, bool v2)
 	if (v2)
 		limit = smaller(limit, limit_read(root, directory, "memory.high"));
 	if (limit >= NO_LIMIT)
-		return UINT64_MAX; /* without adding up what the group has, which takes 50 us */
+		return UINT64_MAX; /* without adding up the group's memory, which takes 50 us */
 	used = group_used(root, directory, v2);
 	return limit > used ? limit - used : 0;
 }
@@ -125,8 +125,8 @@ static uint64_t memory_find(const char *root)
 	return smaller(machine_memory(root), group_limit(root, "memory", group_memory));
 }
 
-/* The kernel writes a dozen files for this, which takes 150 us where much is mounted: too much for
- * each of the environments that a program opens one after another. */
+/* Keeps the result for 0.1 s. The kernel writes a dozen files for it, which takes 150 us where much
+ * is mounted: too much for each environment that a program opens one after another. */
 uint64_t memory_allowed(const char *root)
 {
 	static _Atomic uint64_t kept, kept_until;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Judges the part of its time that a program has waited, and knows a remedy for each common errno. */
+/* Judges the share of its time that a program has waited, and knows a remedy for each common
+ * errno. */
 #include "util/phrases.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* 0 to 100, rounded: the number that is printed is the one that is judged. */
+/* Returns 0 to 100, rounded: the number that is printed is the number that is judged. */
 static unsigned percent_of(uint64_t waited, uint64_t of)
 {
 	return of ? (unsigned)((double)waited * 100 / (double)of + 0.5) : 0;

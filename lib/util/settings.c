@@ -132,7 +132,7 @@ static bool parse_memory(const char *text, void *field)
 	return true;
 }
 
-/* One of a list that ends with NULL; the first is what an empty value means. */
+/* Parses one word of a list that ends with NULL; an empty value means the first word. */
 static bool parse_word(const char *text, void *field, const char *const *words)
 {
 	if (!*text) {
@@ -190,7 +190,7 @@ static bool parse_node(const char *text, void *field)
 	return true;
 }
 
-/* A file of that kind that is there, as its real path. */
+/* Parses the name of an existing file of that kind, and keeps its real path. */
 static bool parse_real(const char *text, mode_t kind, void *field)
 {
 	char *real = *text ? realpath(text, NULL) : NULL;
@@ -209,7 +209,7 @@ static bool parse_directory(const char *text, void *field)
 	return parse_real(text, S_IFDIR, field);
 }
 
-/* "none" is no library, whatever there is. */
+/* "none" means no library, even if there is one. */
 static bool parse_library(const char *text, void *field)
 {
 	if (strcasecmp(text, "none"))
@@ -234,8 +234,8 @@ static bool pattern_is_known(const char *pattern)
 	return true;
 }
 
-/* Absolute, because the program may be somewhere else when it ends. The directory's own percent
- * signs stay what they are: they are doubled. */
+/* Makes a name absolute, because the program may be in another directory when it ends. Doubles the
+ * directory's own percent signs, so that they stay what they are. */
 static char *absolute(const char *file)
 {
 	char directory[PATH_MAX];
@@ -281,7 +281,7 @@ bool settings_output_parse(const char *value, struct settings_output *output)
 	return parse_stats(value, output);
 }
 
-/* A process's number, a descriptor's and an inode's, with slashes between them. */
+/* Parses the numbers of a process, a descriptor and an inode, with slashes between them. */
 static bool parse_place(const char *text, void *field)
 {
 	const char *at = text;
@@ -305,7 +305,7 @@ static const struct variable {
 	const char *name;
 	bool (*parse)(const char *text, void *field);
 	size_t field;
-	const char *allowed; /* for the one line about a value that is refused */
+	const char *allowed; /* for the message about a refused value */
 } variables[] = {
 	{"LMDBIO_DISABLE", parse_boolean, offsetof(struct settings, disable), "0 or 1"},
 	{"LMDBIO_VERBOSE", parse_boolean, offsetof(struct settings, verbose), "0 or 1"},
@@ -367,7 +367,7 @@ const char *settings_refuses(const char *name, const char *value)
 	const struct variable *variable = variable_find(name, strlen(name));
 	struct settings scratch = {.io = NULL};
 	bool taken = variable && variable->parse(value, (char *)&scratch + variable->field);
-	/* What a value is copied into; all but one are NULL. */
+	/* The fields that may own a copy of the value; all but one are NULL. */
 	const char *copies[] = {scratch.node, scratch.staged, scratch.later, scratch.stats.file,
 				scratch.stats_at};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what a user may set, and what is in force.
+/* Declares the settings that a user may make, and those in force.
  *
  * The table in settings.c is the one list of variables; lmdbio(7) repeats it and a test compares.
  */
@@ -26,20 +26,20 @@ struct settings {
 	const char *store; /* LMDBIO_STORE: "auto", "cache" or "arena" */
 	struct settings_memory {
 		uint64_t bytes;	  /* 0: not set in bytes */
-		unsigned percent; /* of what is allowed, 1 to 100; 0: not set in percent */
+		unsigned percent; /* of the memory allowed, 1 to 100; 0: not set in percent */
 	} memory;		  /* LMDBIO_MEMORY: as memory_budget() reads it */
 	const char *node;	  /* LMDBIO_NODE, or NULL */
 	const char *staged;       /* LMDBIO_STAGED: a directory, its real name, or NULL */
 	const char *later;        /* LMDBIO_LMDB1: the library of an LMDB 1.0, "": none, or NULL */
 	bool share;    /* LMDBIO_SHARE: keep one copy with the other processes of the node */
 	bool mpi;      /* LMDBIO_MPI: serve the node's processes from inside an MPI program */
-	unsigned mpi_pid; /* LMDBIO_MPI_PID: the process that lmdbio-run has become for that; 0:
-			     none */
-	unsigned patience; /* LMDBIO_PATIENCE: what each bound on a wait for another process is
-			      multiplied by, 1 to SETTINGS_PATIENCE_MOST */
+	unsigned mpi_pid;  /* LMDBIO_MPI_PID: the process as which lmdbio-run runs that program; 0:
+			      none */
+	unsigned patience; /* LMDBIO_PATIENCE: multiplies each bound on a wait for another process,
+			      1 to SETTINGS_PATIENCE_MOST */
 	bool prefetch; /* LMDBIO_PREFETCH: exact look-ahead for moving cursors */
-	const char *around; /* LMDBIO_AROUND: "auto", "0" or "1": guess at what is wanted
-				    next where values are read at random */
+	const char *around; /* LMDBIO_AROUND: "auto", "0" or "1": guess the next reads where values
+			       are read at random */
 	const struct checksum *checksum; /* LMDBIO_CHECKSUM: of pages of LMDB 1.0, or NULL */
 	struct settings_output {
 		enum settings_stats how;
@@ -55,26 +55,28 @@ enum {
 	SETTINGS_PATIENCE_MOST = 1000
 };
 
-/* Read from the environment once per process, at the first call. A value that makes no sense is
- * one line on standard error and the default. Threads: any. Lifetime: the process's. */
+/* Returns the settings, read from the environment at the process's first call. A value that makes
+ * no sense causes one line on standard error, and the default. Threads: any. Lifetime: the
+ * process's. */
 const struct settings *settings_get(void);
 
-/* The bound on a wait for another process or node, of any unit, that is `usual` where nothing is set. Threads: any. */
+/* Returns the bound on a wait for another process or node, in any unit; `usual` is the bound
+ * without LMDBIO_PATIENCE. Threads: any. */
 static inline uint64_t settings_patience(uint64_t usual)
 {
 	return usual * settings_get()->patience;
 }
 
-/* Whether a variable ("LMDBIO_IO") takes a value, for a command that sets it by a flag. NULL: it
- * does. Otherwise what it takes, as words that continue "wants". Threads: any. */
+/* Checks a value of a variable ("LMDBIO_IO"), for a command that sets it by a flag. Returns NULL if
+ * the value is allowed, else the allowed values, as words that continue "wants". Threads: any. */
 const char *settings_refuses(const char *variable, const char *value);
 
-/* What a value of LMDBIO_STATS says. false: it makes no sense. The file's name is malloc'ed.
+/* Parses a value of LMDBIO_STATS. Returns false if it makes no sense. The file's name is malloc'ed.
  * Threads: any. */
 bool settings_output_parse(const char *value, struct settings_output *output);
 
-/* "123", "64k", "64M", "64MiB", "2G", "1T": bytes, in steps of 1024; "64MB": in steps of 1000.
- * false, and *bytes as it was, for anything else or more than 64 bits hold. */
+/* Parses "123", "64k", "64M", "64MiB", "2G", "1T": bytes, in steps of 1024; "64MB": in steps of
+ * 1000. Returns false, and leaves *bytes, for anything else or more than 64 bits hold. */
 bool size_parse(const char *text, uint64_t *bytes);
 
 #endif

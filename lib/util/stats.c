@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Gives this process its slot of counters and takes leave of it at the end.
+/* Gives this process its slot of counters, and reports at the end.
  *
- * stats_own is memory of this library at first, then the slot of a table: the one of an
- * lmdbio-run or of the parent that this process was forked from, else one of its own. A table costs
- * a process more than the open of a small data set, so it comes with the first bytes that the
- * process asks storage or waits for, or when the process has read for a while. A forked child
- * begins with memory of its own again, as most children read nothing.
+ * stats_own is memory of this library at first, then a slot of a table: the table of an lmdbio-run
+ * or of the forking parent, or else the process's own. Making a table takes longer than opening a
+ * small data set. So a process gets its slot with the first bytes that it asks of storage or waits
+ * for, or when it has read for a while. A forked child begins with memory of its own again, as most
+ * children read nothing.
  *
- * The end is the library's destructor: unlike an atexit() function it is also right for a library
- * that is unloaded. A process that ends by _exit() or a signal tells nothing itself; what it has
- * counted stays in its slot.
+ * The library's destructor writes the report: unlike an atexit() function it also runs when a
+ * library is unloaded. A process that ends by _exit() or a signal reports nothing itself; its
+ * counters stay in its slot.
  */
 #include "util/stats.h"
 
@@ -44,14 +44,15 @@ static _Thread_local bool serves;
 
 enum {
 	LOOK_NS = 10000000,
-	/* The age from which a process that reads from memory alone is shown: a table costs 0.1 ms. */
+	/* The age at which a process that reads from memory alone gets a slot: a table costs 0.1
+	 * ms. */
 	LASTS_NS = 100000000,
 };
 static _Atomic uint64_t kernel_look_at;
 
 /* --- the slot -------------------------------------------------------------------------------- */
 
-/* The table of lmdbio-run, if it can be had, else one of this process's own. */
+/* Joins the table of lmdbio-run, or else makes one of this process's own. */
 static int table_get(void)
 {
 	const char *where = settings_get()->stats_at;
@@ -63,8 +64,8 @@ static int table_get(void)
 	return rc ? stats_table_make(&table) : 0;
 }
 
-/* Whether a page can be mapped over stats_own: a loader of old glibc knows no alignment of more
- * than a page, and a kernel's page may be larger than thought. */
+/* Whether a page can be mapped over stats_own. The loader of an old glibc supports no alignment of
+ * more than a page, and the kernel's page may be larger than STATS_PAGE. */
 static bool can_show(void)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -72,14 +73,15 @@ static bool can_show(void)
 	return page > 0 && STATS_PAGE % page == 0 && (uintptr_t)&stats_own % STATS_PAGE == 0;
 }
 
-/* Memory of this process's own in place of what is mapped over stats_own. */
+/* Replaces the map over stats_own by memory of this process's own. */
 static bool own_hide(void)
 {
 	return mmap(&stats_own, sizeof(stats_own), PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-/* By the descriptor, or by the map of the table where the program has closed that. */
+/* Maps a slot over stats_own by the table's descriptor, or by its map if the program has closed
+ * that. */
 static bool own_show(struct stats_slot *slot)
 {
 	off_t at = (char *)slot - (char *)table.head;
@@ -96,7 +98,7 @@ static bool own_show(struct stats_slot *slot)
 	return false;
 }
 
-/* What has been counted before. What another thread counts at this moment may be missing. */
+/* Copies the counts so far to the slot. Counts of other threads at this moment may be missing. */
 static void own_move(struct stats_slot *slot)
 {
 	for (unsigned i = 0; i < STATS_COUNT; i++)
@@ -125,7 +127,7 @@ static void tell_full(void)
 			 (int)STATS_SLOTS, (long)getpid());
 }
 
-/* Under the lock. */
+/* The caller holds `lock`. */
 static void slot_get(void)
 {
 	struct stats_slot *slot;
@@ -138,14 +140,14 @@ static void slot_get(void)
 		return;
 	}
 	own_move(slot);
-	shown = true; /* a child that is forked from here on takes the slot off */
+	shown = true; /* a child that is forked from here on unmaps the slot */
 	if (own_show(slot))
 		return;
 	shown = false;
 	atomic_store(&slot->owner, 0);
 }
 
-/* Under the lock, after the first open. */
+/* The caller holds `lock`, after the first open. */
 static void settle(void)
 {
 	int saved = errno;
@@ -234,7 +236,7 @@ const struct stats_table *stats_own_table(void)
 	return shown ? &table : NULL;
 }
 
-/* In a process that may be killed at any time, but not at each of many short waits. */
+/* Looks every 10 ms at most: the process may be killed at any time, but many waits are short. */
 static void kernel_look(uint64_t now)
 {
 	uint64_t at = atomic_load_explicit(&kernel_look_at, memory_order_relaxed);
@@ -245,7 +247,7 @@ static void kernel_look(uint64_t now)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-/* A thread that has waited ends. */
+/* Called when a thread that has waited ends. */
 static void waiter_leave(void *unused)
 {
 	(void)unused;
@@ -257,7 +259,7 @@ static void waiters_watch(void)
 	waiters_watched = !pthread_key_create(&waiters_key, waiter_leave);
 }
 
-/* The first time that this thread has waited. */
+/* Counts this thread, which has waited for the first time. */
 static void waiter_come(void)
 {
 	uint64_t now = atomic_fetch_add(&stats_own.waiters, 1) + 1;
@@ -308,7 +310,7 @@ void stats_sum_own(struct stats_sum *sum)
 	stats_sum_slot(&stats_own, true, sum);
 }
 
-/* Whether an lmdbio-run will tell what this process has counted. */
+/* Whether an lmdbio-run will report what this process has counted. */
 static bool is_told_elsewhere(void)
 {
 	uint64_t reporter = shown ? atomic_load(&table.head->reporter) : 0;
@@ -334,7 +336,7 @@ static void forget(void)
 		memset(&stats_own, 0, sizeof(stats_own));
 	shown = false;
 	atomic_store(&stats_settled, false);
-	pthread_mutex_init(&lock, NULL); /* another thread of the parent may have it */
+	pthread_mutex_init(&lock, NULL); /* another thread of the parent may hold it */
 	if (waiters_watched)
 		(void)pthread_setspecific(waiters_key, NULL);
 	atomic_flag_clear(&told);

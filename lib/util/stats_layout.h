@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The counters as they lie in memory that the processes of a node share.
+/* Defines the layout of counters in memory that the processes of a node share.
  *
- * A table is a memfd named "lmdbio-stats": a head, then STATS_SLOTS slots of whole pages,
- * of which memory is used by those that were given out. lmdbio-run makes one for its program and
- * all of the program's children; a process without lmdbio-run makes one for itself and its forked
- * children when it reads (stats_settle()). A process maps its slot over stats_own (stats.h), so
- * that an add goes to shared memory at no further cost, and outlives the process. The process keeps a descriptor of the table open,
- * by which /proc shows the table to other processes of the same user; it also keeps the map of the
- * whole table, as programs close descriptors that they have not opened.
+ * A table is a memfd named "lmdbio-stats": a head, then STATS_SLOTS slots of whole pages; only
+ * slots that were given out use memory. lmdbio-run makes one for its program and all of the
+ * program's children; a process without lmdbio-run makes one for itself and its forked children
+ * when it reads (stats_settle()). A process maps its slot over stats_own (stats.h), so an add goes
+ * to shared memory at no further cost, and outlives the process. The process keeps a descriptor of
+ * the table open, by which /proc shows the table to other processes of the same user. It also keeps
+ * the map of the whole table, as programs close descriptors that they have not opened.
  *
- * A slot's counters never go back. After the first STATS_KEPT processes a slot that a dead process has
- * left is given to another one, so that a program that forks workers all its life has no more memory
- * for it: its counters go on from there, and base[] is where they stood. Slots that were never given
- * out serve where none is found.
+ * A slot's counters never go back. After the first STATS_KEPT processes, a new process gets the
+ * slot of a dead one, so a program that forks workers all its life needs no more memory for them.
+ * The slot's counters go on from there, and base[] is where they stood. If no such slot is found,
+ * the process gets an unused slot.
  */
 #ifndef LMDBIO_UTIL_STATS_LAYOUT_H
 #define LMDBIO_UTIL_STATS_LAYOUT_H
@@ -22,12 +22,12 @@
 #include <stdint.h>
 
 enum {
-	STATS_VERSION = 2, /* of this page; another one is another table */
+	STATS_VERSION = 2, /* of this layout, and of each table */
 	STATS_SLOTS = 4096,
-	STATS_KEPT = 256, /* processes that are told one by one, the dead too */
-	STATS_PROGRAM = 64, /* bytes of a program's name, the final 0 with them */
-	STATS_SIZES = 40,   /* classes of request sizes: [i] from 2^i bytes on; the last has no end */
-	STATS_SPANS = 64, /* spans of time of one length that waits are summed over */
+	STATS_KEPT = 256,   /* processes that are reported one by one, the dead too */
+	STATS_PROGRAM = 64, /* bytes of a program's name, its final 0 included */
+	STATS_SIZES = 40, /* classes of request sizes: [i] from 2^i bytes on; the last has no end */
+	STATS_SPANS = 64, /* spans of time of one length, over which waits are summed */
 	STATS_SCALES = 9, /* lengths of spans: 1 s, 4 s, 16 s ... 18 hours */
 #if defined(__x86_64__) || defined(__i386__)
 	STATS_PAGE = 4096,
@@ -44,8 +44,8 @@ static const uint64_t stats_magic = UINT64_C(0x7374617473627664);
 
 enum stats_counter {
 	STATS_STORAGE_REQUESTS, /* reads that lmdbio asked of storage */
-	STATS_STORAGE_BYTES,    /* their length; what is told has with it what the kernel has read
-				 * beyond that (stats_storage_bytes()) */
+	STATS_STORAGE_BYTES,    /* their length; reports add the bytes that the kernel has read
+				   beyond that (stats_storage_bytes()) */
 	STATS_SERVED_BYTES,     /* values handed to the program */
 	STATS_WAITS,            /* times the program had to wait for bytes */
 	STATS_WAIT_NS,          /* for how long */
@@ -58,7 +58,7 @@ enum stats_counter {
 	STATS_POPULATE_CALLS,  /* batches of page-table entries made */
 	STATS_PREFETCH_REQUESTS,
 	STATS_PREFETCH_BYTES,
-	STATS_PREFETCH_USED,   /* bytes of them that the program came for */
+	STATS_PREFETCH_USED,   /* bytes of them that the program used */
 	STATS_STREAMS_STARTED, /* look-ahead began */
 	STATS_STREAMS_BROKEN,  /* and ended because the program went elsewhere */
 	STATS_FALLBACKS,       /* times a slower way was taken because the better one failed */
@@ -76,8 +76,8 @@ struct stats {
 	alignas(64) _Atomic uint64_t value;
 };
 
-/* A process: the number and the start time (in clock ticks, field 22 of /proc/PID/stat) in one
- * word, so that a number that the kernel gives out again is another process. 0: none. */
+/* A process: its number and start time (in clock ticks, field 22 of /proc/PID/stat) in one word, so
+ * that a reused number is another process. 0: none. */
 enum { STATS_PID_BITS = 22 };
 
 static inline int64_t stats_owner_pid(uint64_t owner)
@@ -95,7 +95,7 @@ enum stats_kind {
 	STATS_SERVER_KIND,  /* a node's server: lmdbio-serve, or that of lmdbio-run --mpi */
 };
 
-/* Times are CLOCK_MONOTONIC's, in nanoseconds; 0 has not come yet. */
+/* Times are CLOCK_MONOTONIC's, in nanoseconds; 0: not yet. */
 struct stats_slot {
 	alignas(STATS_PAGE) _Atomic uint64_t owner;
 	_Atomic uint64_t kind;      /* enum stats_kind */
@@ -103,16 +103,16 @@ struct stats_slot {
 	_Atomic uint64_t seen_ns;   /* the process was last known to live */
 	_Atomic uint64_t ended_ns;  /* the process has ended by itself */
 	_Atomic uint64_t budget;    /* bytes of memory for the arenas; 0: not asked for yet */
-	/* What is so now, and how it was at most. A slot's next process begins from 0. */
+	/* The state now, and its maximum. A slot's next process begins from 0. */
 	_Atomic uint64_t environments; /* open ones that lmdbio reads */
 	_Atomic uint64_t queue;        /* reads in flight, ahead of need */
 	_Atomic uint64_t waiters;      /* threads that live and have waited */
 	_Atomic uint64_t waiters_most;
 	/* Bytes that the kernel has read from disks for the process (kernel_file.h), each plus 1:
-	 * when the first data set was opened that the kernel reads into the page cache of its own
-	 * accord (0: none was), and when last looked at. */
+	 * at the open of the first data set that the kernel reads into the page cache of its own
+	 * accord (0: there was none), and at the last look. */
 	_Atomic uint64_t kernel_since, kernel_read;
-	/* What the slot's former processes were. */
+	/* Sums over the slot's former processes. */
 	_Atomic uint64_t past_kernel_bytes; /* beyond what lmdbio asked for */
 	_Atomic uint64_t past_processes;
 	_Atomic uint64_t past_elapsed_ns; /* from the first open, of all of them */
@@ -123,9 +123,9 @@ struct stats_slot {
 	/* Requests to storage by size, as the counters are. */
 	_Atomic uint64_t sizes_base[STATS_SIZES];
 	_Atomic uint64_t sizes[STATS_SIZES];
-	/* Nanoseconds of the waits that ended in each span, from the first open on, at each scale:
-	 * so there is one that has about as many spans as the process is old, and no ring to empty.
-	 * A slot's next process begins from 0. */
+	/* Nanoseconds of the waits that ended in each span, from the first open on, at each scale.
+	 * One scale has about as many spans as the process is old, so no ring has to be emptied. A
+	 * slot's next process begins from 0. */
 	_Atomic uint64_t spans[STATS_SCALES][STATS_SPANS];
 };
 
@@ -140,9 +140,9 @@ struct stats_head {
 	uint32_t slots;
 	uint32_t counters; /* STATS_COUNT */
 	_Atomic uint32_t told_full;
-	_Atomic uint64_t looked;   /* at slots, in turn, for one that is given again */
+	_Atomic uint64_t looked;   /* slots looked at, in turn, for reuse */
 	_Atomic uint64_t reporter; /* the owner word of an lmdbio-run that reports for all; or 0 */
-	_Atomic uint64_t used;     /* slots that have had a process: the first so many */
+	_Atomic uint64_t used;     /* slots that have had a process: the first ones */
 	/* Of the former processes of all slots: the first open of the table, and spans from there on. */
 	_Atomic uint64_t opened_ns;
 	_Atomic uint64_t past_spans[STATS_SCALES][STATS_SPANS];
@@ -150,8 +150,7 @@ struct stats_head {
 
 _Static_assert(sizeof(struct stats_head) % STATS_PAGE == 0, "the head is whole pages");
 
-/* What a figure means that is not yet known to be a counter's: the verdict's numbers, of a process
- * or of all in a table. */
+/* The sums of a report and the numbers of its verdict, of a process or of all in a table. */
 struct stats_sum {
 	uint64_t counters[STATS_COUNT];
 	uint64_t processes;  /* that have opened an environment */

@@ -26,8 +26,8 @@ struct table_search {
 	unsigned others;
 };
 
-/* What the kernel has read for a process that lives, as of now: the map of its slot is for reading.
- */
+/* Adds what the kernel has read for a living process until now. The map of the slot is
+ * read-only. */
 static void kernel_add(const struct stats_slot *slot, struct stats_process *row)
 {
 	uint64_t since = slot->kernel_since, bytes;
@@ -71,7 +71,7 @@ static void table_read(const struct stats_table *table, struct table_search *sea
 	}
 }
 
-/* Whether this table comes for the first time. */
+/* Whether this table was not seen before. */
 static bool is_new(struct table_search *search, uint64_t inode)
 {
 	for (size_t i = 0; i < search->seen_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shares among the files of the counters how a table is opened and a slot is read. */
+/* Declares how the files of the counters open a table and read a slot. */
 #ifndef LMDBIO_UTIL_STATS_PRIVATE_H
 #define LMDBIO_UTIL_STATS_PRIVATE_H
 
@@ -8,21 +8,21 @@
 /* Whether an entry of a folder of descriptors is a memfd with a table's name. */
 bool stats_link_is_memfd(int directory, const char *name);
 
-/* Opens and maps what it leads to. As stats_table_join() returns. */
+/* Opens and maps the table that such an entry leads to. Returns as stats_table_join(). */
 int stats_table_open(struct stats_table *table, int directory, const char *name, bool writes);
 
-/* Slots that may have an owner: the first so many. */
+/* Returns how many slots, from the first on, may have an owner. */
 unsigned stats_table_given(const struct stats_table *table);
 
-/* What the slot's present process has counted, with what the kernel has read for it. */
+/* Returns what the slot's present process has counted, with what the kernel has read for it. */
 uint64_t stats_slot_value(const struct stats_slot *slot, unsigned counter);
 
-/* Looks at what the kernel has read for the slot's process: `pid`, or 0: this one. */
+/* Records what the kernel has read for the slot's process: `pid`, or 0: this one. */
 void stats_slot_look(struct stats_slot *slot, pid_t pid);
-/* A process that has opened its first environment has waited for `ns`, until `now`. */
+/* Adds a wait of the slot's process for `ns`, until `now`, after its first open. */
 void stats_spans_add(struct stats_slot *slot, uint64_t now, uint64_t ns);
 
-/* The finest scale whose spans cover so many nanoseconds, or the coarsest. */
+/* Returns the finest scale whose spans cover so many nanoseconds, or the coarsest. */
 unsigned stats_spans_scale(uint64_t ns);
 
 /* Gives a sum a time axis from the first open on. */

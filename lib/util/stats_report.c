@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tells people and programs what was counted. */
+/* Writes the report of the counters, as text or JSON. */
 #include "util/stats.h"
 
 #include "util/clock.h"
@@ -79,8 +79,8 @@ static void text_add(struct text *text, const char *format, ...)
 		text->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* A JSON string. A name may be in any encoding: bytes beyond ASCII are told as Latin-1, which is
- * sound JSON whatever they were. */
+/* Adds a JSON string. A name may be in any encoding: bytes beyond ASCII are written as Latin-1,
+ * which is sound JSON whatever they were. */
 static void text_add_quoted(struct text *text, const char *string)
 {
 	text_add(text, "\"");
@@ -119,7 +119,7 @@ static void text_add_size(struct text *text, uint64_t bytes)
 	text_add(text, " bytes (%.1f %s)", value, units[i]);
 }
 
-/* By the launcher's variable, so that it is known where MPI is not. */
+/* Returns the rank in the launcher's variable, which is there without MPI, too. */
 static const char *rank_of(void)
 {
 	static const char *const names[] = {"PMI_RANK",     "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
@@ -134,7 +134,7 @@ static const char *rank_of(void)
 	return NULL;
 }
 
-/* Where no process has waited, all of them could have. */
+/* Formats the verdict. If no process has waited, takes the time that all of them could have. */
 static size_t verdict_of(const struct stats_sum *sum, char line[VERDICT_LINE])
 {
 	return verdict_format(line, VERDICT_LINE, sum->counters[STATS_WAIT_NS],
@@ -186,7 +186,7 @@ size_t stats_format_text(const struct stats_report *report, char *buffer, size_t
 	return text.used;
 }
 
-/* Without the zeros at the end. */
+/* Adds a list, without the zeros at its end. */
 static void text_add_list(struct text *text, const char *name, const uint64_t *values, size_t n)
 {
 	while (n && !values[n - 1])
@@ -197,7 +197,7 @@ static void text_add_list(struct text *text, const char *name, const uint64_t *v
 	text_add(text, "]");
 }
 
-/* When it began by the clock on the wall, which hosts have in common; and what was waited since. */
+/* Adds when the sum began, by the wall clock, which hosts have in common, and the waits since. */
 static void text_add_time(struct text *text, const struct stats_sum *sum)
 {
 	uint64_t age = clock_now() - sum->opened_ns;
@@ -251,7 +251,7 @@ int stats_file_name(const char *pattern, pid_t pid, char *path, size_t size)
 			c++;
 		if (special && *c == 'h') {
 			host_name(host, sizeof(host));
-			/* It names a file here, it must not lead into another directory. */
+			/* A host name in a file's name must not lead into another directory. */
 			for (char *slash = host; (slash = strchr(slash, '/'));)
 				*slash = '_';
 			text_add(&text, "%s", host);
@@ -263,11 +263,11 @@ int stats_file_name(const char *pattern, pid_t pid, char *path, size_t size)
 			text_add(&text, "%c", *c);
 		}
 	}
-	/* A path that just fits cannot be told from one that was cut. */
+	/* A path that just fits cannot be told from a path that was cut. */
 	return text.used + 1 < size ? 0 : ENAMETOOLONG;
 }
 
-/* A new file or none: a name that exists, be it a link, is never opened. */
+/* Writes a new file or none: a name that exists, be it a link, is never opened. */
 static void tell_file(const char *pattern, pid_t pid, const char *text, size_t length)
 {
 	char path[PATH_MAX];

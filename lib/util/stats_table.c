@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Keeps tables of counters in memory that goes with the last process that has it. */
+/* Keeps tables of counters in memory that the kernel frees with the last process that has it. */
 #include "util/stats_private.h"
 
 #include "util/clock.h"
@@ -18,7 +18,7 @@
 
 /* --- sums of waits over spans of time, at several scales ----------------------------------------- */
 
-/* Each scale's spans are four times as long as those of the one before. */
+/* Each scale's spans are four times as long as those of the scale before. */
 static uint64_t span_ns(unsigned scale)
 {
 	return UINT64_C(1000000000) << 2 * scale;
@@ -54,7 +54,7 @@ void stats_spans_begin(struct stats_sum *sum, uint64_t opened_ns, uint64_t now)
 	sum->scale = stats_spans_scale(now > opened_ns ? now - opened_ns : 0);
 }
 
-/* The span of a time axis for span i of a process that has opened so many nanoseconds later. */
+/* Returns a time axis's span for span i of a process that has opened `offset` ns later. */
 static uint64_t span_at(uint64_t offset, unsigned scale, unsigned i)
 {
 	uint64_t to = offset / span_ns(scale) + i;
@@ -77,7 +77,7 @@ static void stats_spans_keep(struct stats_head *head, const struct stats_slot *s
 	}
 }
 
-/* Adds those that were kept to the sum of a table. */
+/* Adds the waits that were kept to the sum of a table. */
 static void stats_spans_sum_kept(const struct stats_head *head, struct stats_sum *sum)
 {
 	for (unsigned i = 0; i < STATS_SPANS; i++)
@@ -105,7 +105,8 @@ enum {
 
 /* --- owners ---------------------------------------------------------------------------------- */
 
-/* Field 22 of /proc/PID/stat; 0: it cannot be read. The name, which may hold anything, is field 2, in brackets. */
+/* Returns field 22 of /proc/PID/stat, or 0 if it cannot be read. Field 2 is the name, which may
+ * hold anything, in brackets. */
 static uint64_t start_of(pid_t pid)
 {
 	enum { NAME = 2, START = 22 };
@@ -196,7 +197,7 @@ int stats_table_make(struct stats_table *table)
 	table->head->slot_size = sizeof(struct stats_slot);
 	table->head->slots = STATS_SLOTS;
 	table->head->counters = STATS_COUNT;
-	/* Last: a process that finds the table before does not take it for one. */
+	/* Last: a process that finds the table before does not take it for a table. */
 	atomic_thread_fence(memory_order_release);
 	table->head->magic = stats_magic;
 	return 0;
@@ -208,7 +209,7 @@ void stats_table_where(const struct stats_table *table, char where[STATS_WHERE])
 		 (unsigned long long)table->inode);
 }
 
-/* Whether what a descriptor of a process leads to may be a table of this user. */
+/* Whether a process's descriptor may lead to a table of this user. */
 static int judge_file(int fd)
 {
 	struct stat st;
@@ -220,13 +221,13 @@ static int judge_file(int fd)
 	return st.st_size < (off_t)sizeof(struct stats_head) ? EPROTO : 0;
 }
 
-/* Before anything but the head's first bytes is looked at. */
+/* Judges the head's first bytes, before anything else is looked at. */
 static int judge_head(int fd)
 {
 	struct stats_head head;
 	struct stat st;
 
-	/* The members, as what follows them is not read. */
+	/* Only the members up to told_full are read. */
 	if (pread(fd, &head, offsetof(struct stats_head, told_full), 0) !=
 		    (ssize_t)offsetof(struct stats_head, told_full) ||
 	    head.magic != stats_magic)
@@ -312,7 +313,7 @@ static bool slot_counts(const struct stats_slot *slot)
 	return load(&slot->opened_ns) != 0;
 }
 
-/* What is known of a dead process's end is when it was last seen. */
+/* A dead process without a known end counts as ended when it was last seen. */
 static uint64_t slot_elapsed(const struct stats_slot *slot, bool lives)
 {
 	uint64_t opened = load(&slot->opened_ns), end = load(&slot->ended_ns);
@@ -327,9 +328,9 @@ static uint64_t slot_count(const struct stats_slot *slot, unsigned counter)
 	return load(&slot->counters[counter].value) - load(&slot->base[counter]);
 }
 
-/* What the kernel has read beyond what lmdbio has asked for. Of that some was in memory and some
- * was not: so it is no more than this, and the larger of the two is what storage was asked for at
- * least. */
+/* Returns what the kernel has read beyond lmdbio's requests. Some requested bytes were in memory,
+ * so the kernel has read at least this by itself. The larger of the two counts is what storage was
+ * asked for at least. */
 static uint64_t slot_kernel_bytes(const struct stats_slot *slot)
 {
 	uint64_t since = load(&slot->kernel_since), read = load(&slot->kernel_read);
@@ -353,8 +354,8 @@ void stats_slot_look(struct stats_slot *slot, pid_t pid)
 		atomic_store_explicit(&slot->kernel_read, bytes + 1, memory_order_relaxed);
 }
 
-/* The time that the process could have waited: that of each thread that did. Threads that come and
- * go may have waited for more than that. */
+/* Returns the time that the process could have waited: its age for each thread that did. Threads
+ * that come and go may have waited for more than that. */
 static uint64_t slot_of(const struct stats_slot *slot, uint64_t elapsed)
 {
 	uint64_t most = load(&slot->waiters_most), waited = stats_slot_value(slot, STATS_WAIT_NS);
@@ -372,7 +373,7 @@ unsigned stats_table_given(const struct stats_table *table)
 	return used < STATS_SLOTS ? (unsigned)used : STATS_SLOTS;
 }
 
-/* When the first process of a table opened an environment; 0: none has. */
+/* Returns when the first process of a table opened an environment; 0: none has. */
 static uint64_t table_opened(const struct stats_table *table)
 {
 	unsigned n = stats_table_given(table);
@@ -393,7 +394,7 @@ static void slot_renew(struct stats_table *table, struct stats_slot *slot)
 	uint64_t elapsed = slot_elapsed(slot, false), none = 0;
 
 	if (slot_counts(slot)) {
-		/* Where the table's time begins is not forgotten with the slot that knows it. */
+		/* Keeps the beginning of the table's time, which this slot alone may know. */
 		(void)atomic_compare_exchange_strong(&table->head->opened_ns, &none,
 						     table_opened(table));
 		stats_spans_keep(table->head, slot);
@@ -413,7 +414,7 @@ static void slot_renew(struct stats_table *table, struct stats_slot *slot)
 	slot->environments = slot->queue = slot->waiters = slot->waiters_most = 0;
 }
 
-/* A slot that no process has had yet; NULL: there is none. */
+/* Takes a slot that no process has had yet; NULL: there is none. */
 static struct stats_slot *slot_new(struct stats_table *table, uint64_t owner)
 {
 	uint64_t used = atomic_load(&table->head->used);
@@ -425,12 +426,12 @@ static struct stats_slot *slot_new(struct stats_table *table, uint64_t owner)
 			continue;
 		if (atomic_compare_exchange_strong(&table->slots[used].owner, &none, owner))
 			return &table->slots[used];
-		used++; /* it was taken as one that is free */
+		used++; /* slot_again() has taken it as a free slot */
 	}
 	return NULL;
 }
 
-/* A slot without a living process, if there is one among the next `tries`; or NULL. */
+/* Takes a slot without a living process among the next `tries`; NULL: there is none. */
 static struct stats_slot *slot_again(struct stats_table *table, uint64_t owner, unsigned tries)
 {
 	unsigned used = stats_table_given(table);
@@ -453,7 +454,7 @@ static struct stats_slot *slot_again(struct stats_table *table, uint64_t owner, 
 
 struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner)
 {
-	enum { TRIES = 16 }; /* each reads a line of /proc where the process lives */
+	enum { TRIES = 16 }; /* each reads a line of /proc if the process lives */
 	struct stats_slot *slot = NULL;
 
 	if (stats_table_given(table) >= STATS_KEPT)

@@ -21,41 +21,41 @@ struct stats_table {
 	uint64_t device, inode;
 };
 
-/* The owner word of a process; 0: there is no such process. Without /proc the start time is 0.
- * Threads: any; a forked child of threads may call it, too. */
+/* Returns the owner word of a process; 0: there is no such process. Without /proc the start time is
+ * 0. Threads: any; a forked child of threads may call it, too. */
 uint64_t stats_owner_of(pid_t pid);
 
-/* Whether that very process lives. Threads: any. */
+/* Whether the process of an owner word lives. Threads: any. */
 bool stats_owner_lives(uint64_t owner);
 
-/* A table of this process's own. Returns 0 or an errno. To be closed. */
+/* Makes a table of this process's own. Returns 0 or an errno. To be closed. */
 int stats_table_make(struct stats_table *table);
 
-/* How another process of this user joins it: "PID/FD/INODE", in LMDBIO_STATS_AT. */
+/* Writes where another process of this user finds the table: "PID/FD/INODE", in LMDBIO_STATS_AT. */
 enum { STATS_WHERE = 64 };
 void stats_table_where(const struct stats_table *table, char where[STATS_WHERE]);
 
-/* Joins the table of a process that lives. Returns 0; ENOENT: it is not there, or another user's;
- * EPROTO: another version's; or another errno. To be closed. */
+/* Joins the table of a living process. Returns 0; ENOENT: there is no table, or it is another
+ * user's; EPROTO: it is of another version; or another errno. To be closed. */
 int stats_table_join(struct stats_table *table, const char *where);
 
-/* Unmaps it and closes the descriptor if it still is the table's. */
+/* Unmaps a table and closes its descriptor if that still is the table's. */
 void stats_table_close(struct stats_table *table);
 
-/* A slot for the process `owner`, with nothing in it but that word, base[] and the past: of the first
- * STATS_KEPT processes one each, then a dead one's if one is found. NULL: all belong to processes that
- * live. */
+/* Takes a slot for the process `owner`, empty but for that word, base[] and the past. The first
+ * STATS_KEPT processes get a new slot each, later ones a dead process's slot if one is found.
+ * Returns NULL if all slots belong to living processes. */
 struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner);
 
 /* Adds up all processes of a table, the dead ones with the living; or one slot's process alone. */
 void stats_sum_table(const struct stats_table *table, struct stats_sum *sum);
 void stats_sum_slot(const struct stats_slot *slot, bool lives, struct stats_sum *sum);
 
-/* Notes for each process of the table that lives that it does, and what the kernel has read for it:
- * for those that will be killed. */
+/* Records for each living process of the table that it lives, and what the kernel has read for it,
+ * in case the process is killed. */
 void stats_table_look(const struct stats_table *table);
 
-/* What a process is, as of now. */
+/* The state of a process now. */
 struct stats_process {
 	uint64_t owner, kind;
 	uint64_t opened_ns, seen_ns, ended_ns;
@@ -65,10 +65,10 @@ struct stats_process {
 	uint64_t counters[STATS_COUNT]; /* the process's own, from 0 */
 };
 
-/* The processes of this user on this node that have opened an environment, in no order: those that
- * live, and the dead of tables that a living process has. Processes of another version of lmdbio
- * are counted in *others and left out. Returns how many there are; the first `most` are in rows. It
- * reads /proc each time: a few milliseconds. Threads: any. */
+/* Lists the processes of this user on this node that have opened an environment, in no order:
+ * living ones, and dead ones of tables that a living process has. Processes of another version of
+ * lmdbio are counted in *others and left out. Returns how many there are; the first `most` are in
+ * rows. Reads /proc each time: a few milliseconds. Threads: any. */
 size_t stats_node_read(struct stats_process *rows, size_t most, unsigned *others);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Blocks signals over a write, and takes those that it has sent. */
+/* Blocks signals over a write, and takes those that the write has sent. */
 #include "util/whole.h"
 
 #include <pthread.h>
 #include <time.h>
 
-/* The signals stay blocked for the whole call: when a pipe breaks during a write, the kernel sends SIGPIPE at once,
- * but returns EPIPE only from the next write. */
+/* The signals stay blocked for the whole call: when a pipe breaks during a write, the kernel sends
+ * SIGPIPE at once, but returns EPIPE only from the next write. */
 int quiet_put(int fd, const void *bytes, uint64_t length, const sigset_t *signals)
 {
 	static const struct timespec now = {0, 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads and writes all of what it is told to, and without the signals that a write may send. */
+/* Reads and writes all bytes of a range, on request without the signals that a write may send. */
 #ifndef LMDBIO_UTIL_WHOLE_H
 #define LMDBIO_UTIL_WHOLE_H
 
@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Writes all of it. Returns 0 or an errno (ENOSPC where a call has written nothing). */
+/* Writes all bytes at an offset. Returns 0 or an errno (ENOSPC if a call has written nothing). */
 static inline int whole_write(int fd, const void *bytes, uint64_t length, uint64_t offset)
 {
 	while (length > 0) {
@@ -29,7 +29,8 @@ static inline int whole_write(int fd, const void *bytes, uint64_t length, uint64
 	return 0;
 }
 
-/* Writes all of it where the file stands. Returns 0 or an errno (EIO where a call has written nothing). */
+/* Writes all bytes at the file's position. Returns 0 or an errno (EIO if a call has written
+ * nothing). */
 static inline int whole_put(int fd, const void *bytes, uint64_t length)
 {
 	while (length > 0) {
@@ -45,8 +46,8 @@ static inline int whole_put(int fd, const void *bytes, uint64_t length)
 	return 0;
 }
 
-/* Writes all of `n` parts, which it changes, one behind the other: at an offset, or where the file stands (-1). Returns
- * 0 or an errno (EIO where a call has written nothing). */
+/* Writes all of `n` parts, one behind the other, at an offset or at the file's position (-1).
+ * Changes the parts. Returns 0 or an errno (EIO if a call has written nothing). */
 static inline int whole_write_parts(int fd, struct iovec *parts, int n, off_t offset)
 {
 	ssize_t done = 0;
@@ -67,7 +68,7 @@ static inline int whole_write_parts(int fd, struct iovec *parts, int n, off_t of
 	}
 }
 
-/* Reads all of it. Returns 0, an errno, or `shorter` where the file ends before. */
+/* Reads all bytes at an offset. Returns 0, an errno, or `shorter` if the file ends before. */
 static inline int whole_read(int fd, void *bytes, uint64_t length, uint64_t offset, int shorter)
 {
 	while (length > 0) {
@@ -84,11 +85,12 @@ static inline int whole_read(int fd, void *bytes, uint64_t length, uint64_t offs
 	return 0;
 }
 
-/* Writes all bytes at the file's current position. The program does not get a signal of `signals` (SIGPIPE, SIGXFSZ)
- * that this write causes; a signal that was pending before stays pending. Returns 0 or an errno. Any thread. */
+/* Writes all bytes at the file's current position. The program does not get a signal of `signals`
+ * (SIGPIPE, SIGXFSZ) that this write causes; a signal that was pending before stays pending.
+ * Returns 0 or an errno. Any thread. */
 int quiet_put(int fd, const void *bytes, uint64_t length, const sigset_t *signals);
 
-/* How long a file may be made: UINT64_MAX where nothing forbids it. */
+/* Returns how long a file may be made; UINT64_MAX: nothing forbids any length. */
 static inline uint64_t limits_file(void)
 {
 	struct rlimit limit;
@@ -97,8 +99,8 @@ static inline uint64_t limits_file(void)
 										  : limit.rlim_cur;
 }
 
-/* Whether a file may be written to, or made, as long as this many bytes: over RLIMIT_FSIZE that is
- * a signal, so it must not be tried. */
+/* Whether a file may be written to, or made, as long as this many bytes. Over RLIMIT_FSIZE a write
+ * raises a signal, so the caller must not try. */
 static inline bool limits_allow_file(uint64_t length)
 {
 	return length <= limits_file();
