@@ -32,7 +32,8 @@ static void average(uint64_t *of, uint64_t took, uint64_t parts)
 	*of = *of ? (*of * (parts - 1) + took) / parts : took + 1;
 }
 
-/* So many times what something takes, within the bounds. */
+/* Returns takes * times, at least late_least and at most late_most; late_most if `takes` is not
+ * known yet. */
 static uint64_t bound(const struct answer_pace *pace, uint64_t takes, uint64_t times)
 {
 	if (!takes || takes * times > pace->late_most)
@@ -48,13 +49,13 @@ uint64_t pace_patience(const struct answer_pace *pace)
 	return answers < reads ? answers : reads;
 }
 
-/* Each mebibyte that a body has begun counts. */
+/* Returns the mebibytes of a body, rounded up, at least 1. */
 static uint64_t mebibytes(uint64_t bytes)
 {
 	return bytes ? ((bytes - 1) >> 20) + 1 : 1;
 }
 
-/* What a mebibyte of a body may take. */
+/* Returns the ns that a mebibyte of a body may take. */
 static uint64_t usual_body(const struct answer_pace *pace)
 {
 	uint64_t usual = pace->body * PACE_BODIES;
@@ -62,7 +63,8 @@ static uint64_t usual_body(const struct answer_pace *pace)
 	return usual > pace->body_slow ? usual : pace->body_slow;
 }
 
-/* What a mebibyte of a body takes at most where readers go on waiting for the peer. */
+/* Returns the ns that a mebibyte of a peer's bodies may take on average before the peer counts as
+ * slow. */
 static uint64_t slow_body(const struct answer_pace *pace)
 {
 	uint64_t reads = pace->read ? pace->read * PACE_BODIES : pace->late_most,
@@ -129,8 +131,9 @@ void pace_asked(struct answer_pace *pace, int peer)
 	pace->peers[peer].open++;
 }
 
-/* Questions that were open together are one round, of which the first counts as an answer that took as long as it was
- * waited for: so askers learn when all of a network is slow, and one slow peer makes them little more patient. */
+/* Questions that were open to a peer together are one round. The first late answer of a round
+ * counts as an answer that took as long as its asker waited. So askers learn when the whole network
+ * is slow, and one slow peer makes them little more patient. */
 void pace_late(struct answer_pace *pace, const struct exchange_question *question, uint64_t now)
 {
 	struct pace_peer *at = &pace->peers[question->to];

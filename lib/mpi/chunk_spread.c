@@ -16,7 +16,7 @@ uint64_t chunk_spread_unit(uint64_t piece)
 	return piece > ARENA_CHUNK ? piece : ARENA_CHUNK;
 }
 
-/* By how much the nodes of a run are turned. */
+/* By how many places the order of the nodes is turned in a run. */
 static uint64_t turn_of(const struct chunk_spread *spread, uint64_t run)
 {
 	return mix64(spread->place ^ run) % (uint64_t)spread->nodes;
@@ -29,7 +29,7 @@ int chunk_spread_owner(const struct chunk_spread *spread, uint64_t offset)
 	return (int)((unit % nodes + turn_of(spread, unit / nodes)) % nodes);
 }
 
-/* Those behind the owner, beginning with another one in each run. */
+/* The stand-ins follow the owner, and begin with another node in each run. */
 struct chunk_order chunk_spread_order(const struct chunk_spread *spread, uint64_t offset)
 {
 	uint64_t nodes = (uint64_t)spread->nodes, run = offset / spread->unit / nodes;
@@ -38,7 +38,7 @@ struct chunk_order chunk_spread_order(const struct chunk_spread *spread, uint64_
 				    .first = nodes > 1 ? (unsigned)(run % (nodes - 1)) : 0};
 }
 
-/* Without a division: it is asked for each waiting chunk, again and again. */
+/* Divides nothing, because the server calls this for each waiting chunk, again and again. */
 int chunk_spread_turn(const struct chunk_spread *spread, struct chunk_order order, unsigned turn)
 {
 	unsigned nodes = (unsigned)spread->nodes, others = nodes - 1, behind, node;
@@ -51,7 +51,7 @@ int chunk_spread_turn(const struct chunk_spread *spread, struct chunk_order orde
 	return (int)(node < nodes ? node : node - nodes);
 }
 
-/* The offset of a node's unit in a run; it may be behind the data's end. */
+/* The offset of a node's unit in a run. It may lie behind the data's end. */
 static uint64_t place_in_run(const struct chunk_spread *spread, int node, uint64_t run)
 {
 	uint64_t nodes = (uint64_t)spread->nodes;

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAUSES = 64 }; /* a reminder follows at most so many silent_ns after another */
+enum { PAUSES = 64 }; /* the longest pause between two reminders, in silent_ns */
 
-static const uint64_t LISTENS_NS = 10000000; /* twice as long as a rank sleeps that waits for answers */
+static const uint64_t LISTENS_NS = 10000000; /* twice the sleep of a rank that waits for answers */
 
 static const struct exchange_action nothing = {.act = ACT_NOTHING};
 
@@ -70,7 +70,7 @@ static struct exchange_action say(enum exchange_kind kind, int to, uint64_t numb
 		.act = ACT_SAY, .kind = kind, .peer = to, .number = number, .body = body};
 }
 
-/* Until the next reminder. */
+/* Returns the pause before the next reminder. */
 static uint64_t longer(const struct exchange *exchange, uint64_t pause)
 {
 	uint64_t least = exchange->rules.silent_ns;
@@ -78,7 +78,7 @@ static uint64_t longer(const struct exchange *exchange, uint64_t pause)
 	return pause < least ? least : pause < PAUSES * least ? 2 * pause : pause;
 }
 
-/* The number is that of a lost question, or 0. */
+/* `number`: a lost question's, or 0. */
 static struct exchange_action remind(struct exchange *exchange, int to, uint64_t number,
 				     uint64_t now)
 {
@@ -168,7 +168,7 @@ static struct exchange_action question_lose(struct exchange *exchange,
 		.act = ACT_LOST, .peer = question->to, .question = question, .alive = alive};
 }
 
-/* Silence, a reminder, or the end of a peer. */
+/* Acts on silence, a due reminder, or a peer that is gone. */
 static struct exchange_action question_tick(struct exchange *exchange,
 					    struct exchange_question *question, uint64_t now)
 {
@@ -219,8 +219,8 @@ static bool owes(const struct exchange *exchange, int to, uint64_t number)
 
 /* --- what has happened ------------------------------------------------------------------------ */
 
-/* The answer to a question that is coming already has been doubled on its way, and so may its body
- * have been. */
+/* If the question is coming already, its answer was doubled on the way, and perhaps its body too.
+ * So the body is received, for no question. */
 static struct exchange_action answer_take(struct exchange *exchange,
 					  const struct exchange_head *head,
 					  struct exchange_action came)
@@ -268,7 +268,7 @@ struct exchange_action exchange_word(struct exchange *exchange, int from, const 
 	if (head.version != EXCHANGE_VERSION || head.check != check_of(&head, came.text, came.length))
 		return nothing;
 	exchange->left = exchange->left || head.kind == WORD_GONE;
-	if (from >= exchange->ranks) /* there is no memory for any: it is told that nothing is owed */
+	if (from >= exchange->ranks) /* without memory for peers, this rank owes nothing */
 		return head.kind == WORD_REMIND ? say(WORD_PAID, from, head.number, head.body) : nothing;
 	exchange->peers[from].heard_at = now;
 	exchange->peers[from].failures = 0;

@@ -15,7 +15,7 @@ static int body_tag(uint64_t number)
 	return TAG_BODY + (int)(number % TAG_BODIES);
 }
 
-/* `length`: bytes of its word, or of a body that goes there. */
+/* `length`: bytes of the message's word, or of a body that is received in its place. */
 static struct wire_message *message_new(int peer, size_t length)
 {
 	size_t within = sizeof(struct wire_message) - offsetof(struct wire_message, word);
@@ -117,13 +117,13 @@ int runs_begin(const struct exchange_run *runs, int n, int peer, int tag, MPI_Co
 
 static int body_look(struct wire *wire, int from, int tag);
 
-/* Whether a spare holds nothing up: it is free, or its peer is gone. */
+/* Whether a spare is free, or is blocked only by a peer that is gone. */
 static bool spare_is_there(const struct wire *wire, const struct wire_message *spare)
 {
 	return !spare->used || exchange_is_gone(&wire->exchange, spare->peer);
 }
 
-/* A call that fails once is tried again by the next step; one that fails for ever makes the peer gone. */
+/* The next step repeats a call that has failed. Calls that go on failing make the peer gone. */
 static void message_begin(struct wire *wire, struct wire_message *message)
 {
 	int n = message->n ? message->n : 1, rc;
@@ -173,7 +173,7 @@ static void word_say(struct wire *wire, int to, enum exchange_kind kind, uint64_
 		word_send(wire, word);
 }
 
-/* An asker that has the word waits for the body, so the body's send begins before. */
+/* An asker that has the word waits for the body, so the send of the body begins first. */
 static void word_follow(struct wire *wire, struct wire_message *body)
 {
 	struct wire_message *word = body->after;
@@ -184,7 +184,7 @@ static void word_follow(struct wire *wire, struct wire_message *body)
 	word_send(wire, word);
 }
 
-/* Calls that have failed. */
+/* Repeats calls that have failed. */
 static void messages_again(struct wire *wire, struct wire_message *list)
 {
 	for (struct wire_message *message = list; message; message = message->next) {
@@ -202,7 +202,7 @@ bool wire_ask(struct wire *wire, struct exchange_question *question, int to, uin
 	if (!exchange_ask(&wire->exchange, question, to, what, wire->now))
 		return false;
 	word = word_new(to, WORD_ASK, question->number, NULL, text, length);
-	if (word) /* else it is a word that was lost */
+	if (word) /* without memory the question is like a lost word */
 		word_send(wire, word);
 	return true;
 }
@@ -216,7 +216,7 @@ void wire_answer(struct wire *wire, int to, uint64_t number, const void *text, s
 	for (int i = 0; i < n; i++)
 		head.body += runs[i].length;
 	word = word_new(to, WORD_ANSWER, number, &head, text, length);
-	/* Without memory its asker gives up after a while and reads storage. */
+	/* Without memory there is no answer: the asker gives up after a while and reads storage. */
 	if (!word || (n && !body)) {
 		free(word);
 		free(body);
@@ -244,14 +244,14 @@ void wire_note(struct wire *wire, int to)
 		word_say(wire, to, WORD_NOTE, 0, 0);
 }
 
-/* Others would wait in the barrier at the end for a rank that does not come. */
+/* Tells the peers, which would otherwise wait for this rank in the barrier at the end. */
 static void wire_break(struct wire *wire)
 {
 	wire->broken = true;
 	exchange_leave(&wire->exchange, wire->rank);
 }
 
-/* No word comes any more, of any peer. */
+/* This rank can take no words any more, from any peer. */
 static void wire_deafen(struct wire *wire)
 {
 	wire_break(wire);
@@ -262,8 +262,8 @@ static void wire_deafen(struct wire *wire)
 
 /* --- receiving -------------------------------------------------------------------------------- */
 
-/* Memory for a body that none waits for any more, or that there is no other memory for. If it is too
- * little, MPI cuts the body. */
+/* Makes memory for a body that no question waits for, or that has no other memory. MPI cuts the
+ * body if this memory is too small. */
 static struct wire_message *receive_anywhere(struct wire *wire, int from, uint64_t body)
 {
 	size_t length = body < INT_MAX ? body : 0;
@@ -304,13 +304,13 @@ static void body_receive(struct wire *wire, const struct exchange_action *action
 
 	if (!message)
 		message = receive_anywhere(wire, action->peer, action->body);
-	if (!message) /* the spare has its body from a peer that is gone, and so all end alone */
+	if (!message) /* a peer that is gone holds the spare; the ranks then end alone */
 		return;
 	message->question = action->question;
 	message_put(wire, &wire->receives, message, RECEIVE_BODY, body_tag(action->number));
 }
 
-/* Receives a body that none waits for, if it is there. Returns an MPI code. */
+/* Receives a body that no question waits for, if it is there. Returns an MPI code. */
 static int body_look(struct wire *wire, int from, int tag)
 {
 	struct exchange_action action = {.peer = from, .number = (uint64_t)(tag - TAG_BODY)};
@@ -328,8 +328,8 @@ static int body_look(struct wire *wire, int from, int tag)
 	return MPI_SUCCESS;
 }
 
-/* A question that has ended without its answer: that word may have been lost alone, and its body, which was
- * sent before, must be received, or its sender could not end. */
+/* A question has ended without its answer. Perhaps only the answer's word was lost. Its body, which
+ * was sent before the word, must be received, or its sender could not end. */
 static void body_drop(struct wire *wire, int from, uint64_t number)
 {
 	struct wire_message *look = message_new(from, 0);
@@ -340,7 +340,7 @@ static void body_drop(struct wire *wire, int from, uint64_t number)
 		exchange_gone(&wire->exchange, from);
 }
 
-/* Returns whether it was one to carry out. */
+/* Carries an action out. Returns whether there was one. */
 static bool act(struct wire *wire, struct exchange_action action)
 {
 	const struct wire_payload *payload = wire->payload;
@@ -372,7 +372,7 @@ static bool act(struct wire *wire, struct exchange_action action)
 			payload->noted(wire->owner);
 		break;
 	case ACT_QUIET:
-		/* Not twice: which barrier the second one would be, MPI may count differently elsewhere. */
+		/* Not repeated: MPI may count the barriers differently in other ranks. */
 		if (MPI_Ibarrier(wire->comm, &wire->end) != MPI_SUCCESS) {
 			wire->end = MPI_REQUEST_NULL;
 			wire_break(wire);
@@ -392,7 +392,7 @@ static int word_take(struct wire *wire, int *there)
 	if (rc != MPI_SUCCESS || !*there)
 		return rc;
 	rc = MPI_Get_count(&status, MPI_BYTE, &length);
-	if (rc == MPI_SUCCESS) /* the last call that can fail: a word that is not read is taken later */
+	if (rc == MPI_SUCCESS) /* last: after a failure above, a later step takes the word */
 		rc = MPI_Recv(word, sizeof(word), MPI_BYTE, status.MPI_SOURCE, TAG_WORD, wire->comm, &status);
 	if (rc == MPI_SUCCESS)
 		(void)act(wire, exchange_word(&wire->exchange, status.MPI_SOURCE, word,
@@ -400,7 +400,7 @@ static int word_take(struct wire *wire, int *there)
 	return rc;
 }
 
-/* Whether a word may be taken, or a tick made: what follows needs no memory but the two spares. */
+/* Whether a word may be taken, or a tick made. The actions need no memory but the two spares. */
 static bool may_act(const struct wire *wire)
 {
 	return spare_is_there(wire, &wire->spare_word) && spare_is_there(wire, &wire->spare_body);
@@ -424,7 +424,7 @@ static bool words_step(struct wire *wire)
 	return true;
 }
 
-/* Looks at a message. A request that MPI has not given up may still use its memory. */
+/* Whether a message is over. MPI may still use the memory of a request that it has not given up. */
 static bool is_over(struct wire *wire, struct wire_message *message)
 {
 	MPI_Status status;
@@ -440,7 +440,8 @@ static bool is_over(struct wire *wire, struct wire_message *message)
 		if (!message->anywhere || message->request != MPI_REQUEST_NULL)
 			exchange_failed(&wire->exchange, message->peer);
 		message->failed = message->request == MPI_REQUEST_NULL;
-		message->begun = !message->failed || message->way != SEND_WORD; /* doubled it does no harm */
+		/* A word that is doubled does no harm. */
+		message->begun = !message->failed || message->way != SEND_WORD;
 		if (!message->begun)
 			return exchange_is_gone(&wire->exchange, message->peer);
 	}
@@ -450,7 +451,7 @@ static bool is_over(struct wire *wire, struct wire_message *message)
 	return message->request == MPI_REQUEST_NULL;
 }
 
-/* Takes what is over out of a list. */
+/* Takes the next message that is over out of a list. */
 static struct wire_message *messages_over(struct wire *wire, struct wire_message **link)
 {
 	for (struct wire_message *message; (message = *link); link = &message->next)

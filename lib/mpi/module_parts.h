@@ -14,8 +14,8 @@ int mpi_server_run(const struct mpi_work *work);
 
 int mpi_inside_begin(bool first);
 
-/* The name that programs of this node must have in LMDBIO_NODE to find what is held, or "". Lives
- * as long as the hold. */
+/* The value of LMDBIO_NODE with which this node's programs find the held data, or "". Lives as long
+ * as the hold. */
 const char *stage_hold_node(const struct lmdbio_stage_hold *hold);
 
 extern const struct mpi_sharing mpi_convert_sharing;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Has the ranks of a conversion write one file, and sends what they know of it to one rank.
  *
- * Ranks write ascending disjoint ranges by a collective call. ROMIO, left to itself, has each write
- * its own part then, so that a write that fails is an error of that rank and leaves no rank waiting
- * (see stage_reader_mpiio.c, also for NFS).
- */
+ * The ranks write ascending disjoint ranges by a collective call. With its default hints, ROMIO
+ * then has each rank write its own part. So a failed write is an error of that rank and leaves no
+ * rank waiting (see stage_reader_mpiio.c, also for NFS). */
 #include "config.h"
 #include "mpi/module_parts.h"
 
@@ -25,7 +24,7 @@
 enum { NFS_MAGIC = 0x6969, PIECE = 1 << 30 /* bytes of one call */ };
 
 RANK_STATIC MPI_File file = MPI_FILE_NULL;
-RANK_STATIC char *path; /* the file's, while it is open */
+RANK_STATIC char *path; /* of the file, while it is open */
 
 static int sharing_agree(int status)
 {
@@ -40,7 +39,7 @@ static int sharing_tell(void *bytes, size_t length)
 static int sharing_place(uint64_t length, uint64_t *before, uint64_t *all)
 {
 	const struct mpi_job *job = mpi_job_get();
-	/* Signed: MPICH 4.0.2 has trouble with unsigned ones. */
+	/* Signed, because MPICH 4.0.2 has trouble with unsigned numbers. */
 	int64_t mine = (int64_t)length, until = 0, sum = 0;
 	int rc = mpi_scan(&mine, &until, 1, MPI_INT64_T, MPI_SUM, job->all);
 
@@ -51,7 +50,8 @@ static int sharing_place(uint64_t length, uint64_t *before, uint64_t *all)
 	return mpi_error_code(rc);
 }
 
-/* Where each rank's part goes. ENOMEM; EOVERFLOW: MPI cannot say how much it is. */
+/* Places the ranks' parts behind each other. Returns 0; EOVERFLOW: MPI cannot count so many
+ * bytes. */
 static int parts_lay(const int *counts, int *places, int ranks, size_t *total)
 {
 	*total = 0;
@@ -103,11 +103,12 @@ static int sharing_open(const char *name)
 	if (asprintf(&prefixed, "%s%s", nfs ? "ufs:" : "", name) < 0)
 		prefixed = NULL;
 	path = strdup(name);
-	/* All go into the collective call, or none. */
+	/* Either all ranks enter the collective call, or none. */
 	rc = mpi_agree(job->all, prefixed && path ? 0 : ENOMEM, NULL);
 	if (!rc) {
 		rc = MPI_File_open(job->all, prefixed, MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
-		/* Where MPI_Error_class fails, too, a file that is open is still one to close. */
+		/* Only after a failure: MPI_Error_class may fail, too, and then a file that is open
+		 * must still be closed. */
 		if (rc != MPI_SUCCESS) {
 			file = MPI_FILE_NULL;
 			rc = mpi_error_code(rc);
@@ -117,8 +118,7 @@ static int sharing_open(const char *name)
 	return rc;
 }
 
-/* ROMIO has one error for many reasons: the file system says which, or takes the bytes after all.
- */
+/* ROMIO has one error for many reasons. A plain write tells the reason, or succeeds. */
 static int write_plainly(const char *bytes, size_t length, uint64_t offset)
 {
 	int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC), rc = fd < 0 ? errno : 0;
@@ -139,7 +139,7 @@ static int sharing_write(const void *bytes, size_t length, uint64_t offset)
 	int rc = mpi_allreduce(&mine, &calls, 1, MPI_INT64_T, MPI_MAX, mpi_job_get()->all);
 	int failed = rc == MPI_SUCCESS ? 0 : EIO;
 
-	/* A rank with nothing to write is at the place where its bytes would be. */
+	/* A rank with nothing to write passes the place where its bytes would be. */
 	for (; rc == MPI_SUCCESS && calls > 0; calls--) {
 		size_t n = length < PIECE ? length : PIECE;
 		MPI_Status status;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* As one message; above it, several. */
+/* The most bytes of one message. Longer data goes in several. */
 enum { PIECE = 1 << 22 };
 
 struct lmdbio_mpi_index {
@@ -23,7 +23,7 @@ struct lmdbio_mpi_index {
 	uint64_t snapshot;
 };
 
-/* How much each rank's part has. */
+/* The sizes of one rank's part. */
 struct part_size {
 	uint64_t leaves, owners, records;
 };
@@ -40,7 +40,7 @@ static int broadcast(MPI_Comm comm, void *bytes, uint64_t length, int from)
 	return mpi_error_code(rc);
 }
 
-/* Whether all ranks look at the same bytes. */
+/* Returns 0 if all ranks look at the same bytes, else ESTALE. */
 static int same_snapshot(MPI_Comm comm, const MDB_txn *txn)
 {
 	struct identity mine = identity_job(&txn->identity), first = mine;
@@ -49,7 +49,8 @@ static int same_snapshot(MPI_Comm comm, const MDB_txn *txn)
 	return rc ? rc : identity_equal(&mine, &first) ? 0 : ESTALE;
 }
 
-/* The numbers of all leaf pages, read by rank 0. The code is agreed. */
+/* Reads the numbers of all leaf pages in rank 0, and sends them to all ranks. The code is
+ * agreed. */
 static int share_leaves(MPI_Comm comm, int rank, const struct snapshot *snapshot, const struct tree *tree,
 			uint64_t **pages, uint64_t *count)
 {
@@ -88,8 +89,8 @@ static int parts_allocate(struct index_part *parts, const struct part_size *size
 	return 0;
 }
 
-/* Each rank's part comes to all. Numbers begin at 0 in each part; index_join() adds up what stands
- * before, which is the exclusive scan. */
+/* Sends each rank's part to all ranks. Numbers begin at 0 in each part; index_join() adds the
+ * records before a part, which is the exclusive scan. */
 static int share_parts(MPI_Comm comm, struct index_part *parts, int ranks, int rank)
 {
 	struct part_size mine = {parts[rank].count, parts[rank].owner_count, parts[rank].records};
@@ -113,7 +114,8 @@ done:
 	return mpi_agree(comm, rc, NULL);
 }
 
-/* Which leaves each rank counts, *firsts, malloc'ed. The code is agreed. */
+/* Deals the leaves out: *firsts, malloc'ed, says which leaves each rank counts. The code is
+ * agreed. */
 static int leaves_deal(MPI_Comm comm, const struct index_kept *kept, uint64_t count, int ranks,
 		       uint64_t **firsts)
 {
@@ -134,7 +136,7 @@ static int leaves_deal(MPI_Comm comm, const struct index_kept *kept, uint64_t co
 	return rc;
 }
 
-/* Of all parts, which records each rank has counted. */
+/* Sets which records each rank has counted, and keeps this rank's part. */
 static void kept_take(struct index_kept *kept, struct index_part *parts, uint64_t *firsts,
 		      int ranks, int rank)
 {
@@ -194,7 +196,7 @@ done:
 	return rc;
 }
 
-/* The database of the newest snapshot, as this rank sees it. */
+/* Opens the database of the newest snapshot, as this rank sees it. */
 static int transaction_open(const char *path, const char *database, MDB_env **env, MDB_txn **txn,
 			    struct tree *tree)
 {
@@ -220,7 +222,7 @@ static int transaction_open(const char *path, const char *database, MDB_env **en
 	return rc;
 }
 
-/* Without a reader's slot the pages of a snapshot are safe until the next commit. */
+/* Without a reader's slot, the pages of a snapshot are only safe until the next commit. */
 static int still_newest(const MDB_env *env, const MDB_txn *txn)
 {
 	struct staged_original now;
@@ -259,7 +261,7 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 		rc = mpi_index_build(own, &txn->snapshot, &tree, NULL, &index->index);
 	if (!rc)
 		index->snapshot = txn->id;
-	if (txn) /* what a writer has done to the pages may have looked like damage */
+	if (txn) /* changes by a writer may have looked like damage */
 		rc = still_newest(env, txn) == ESTALE ? ESTALE : rc;
 	rc = mpi_agree(own, rc, NULL);
 	if (txn)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Runs the node's server inside a program that uses MPI itself.
  *
- * A thread of ours waits in an MPI session of its own, and on a communicator of all ranks, for
- * those that have not come yet; only it waits. From then on it does what lmdbio-run does for
- * programs without MPI. A process that has made a session must end it: the thread ends when
- * MPI_Finalize ends MPI (an attribute of MPI_COMM_SELF is deleted then) or when the process exits,
- * with all other ranks.
- */
+ * A thread of lmdbio's waits for ranks that have not come yet, in an MPI session of its own and on
+ * a communicator of all ranks. No other thread waits. Then the thread does what lmdbio-run does for
+ * programs without MPI. A process that has opened a session must close it. So the thread ends with
+ * all other ranks: when MPI_Finalize ends MPI (which deletes an attribute of MPI_COMM_SELF) or when
+ * the process exits. */
 #include "config.h"
 #include "mpi/module_parts.h"
 
@@ -32,19 +31,19 @@
 enum { GATHER_LIMIT = 10000 /* ms */ };
 
 enum inside_state {
-	INSIDE_GATHERING, /* ranks are waited for, or have not all found their places; nothing can end that */
+	INSIDE_GATHERING, /* the thread waits for ranks or finds their places: nothing ends that */
 	INSIDE_SERVING,
 	INSIDE_OVER,
 };
 
 static struct {
-	pthread_mutex_t lock; /* of the thread's being joined */
+	pthread_mutex_t lock; /* held while the thread begins or is joined */
 	pthread_t thread;
-	pid_t process; /* whose thread it is: a forked child has none */
+	pid_t process; /* the thread's; a forked child has no thread */
 	bool running;
 	atomic_bool ending;
 	pthread_mutex_t joining; /* held while the session is opened */
-	atomic_bool joined;      /* the session is open, or will not be */
+	atomic_bool joined;      /* the session is open, or never will be */
 	int failed;              /* MPI's code where MPI_Session_init failed, else MPI_SUCCESS */
 	_Atomic enum inside_state state;
 	int wake; /* eventfd */
@@ -60,7 +59,8 @@ static struct {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* Whether the ranks come together in time. A program may be over before all have begun. */
+/* Whether the ranks come together within GATHER_LIMIT. A program may be over before all ranks have
+ * begun. */
 static bool is_gathered(void)
 {
 	for (unsigned ms = 0; ms < GATHER_LIMIT; ms++) {
@@ -73,7 +73,8 @@ static bool is_gathered(void)
 	return false;
 }
 
-/* Waits for all ranks to end, as MPI_Finalize does; not for ever for those that never come. */
+/* Waits for all ranks to end, as MPI_Finalize does, but only GATHER_LIMIT for ranks that never
+ * come. */
 static void inside_end(void)
 {
 	uint64_t one = 1;
@@ -90,9 +91,9 @@ static void inside_end(void)
 	pthread_mutex_unlock(&inside.lock);
 }
 
-/* At exit, once or twice. A program that has begun MPI and not ended it has failed: its job is
- * to end at once, as it would without lmdbio, whatever waits for the others to come or to read
- * on. */
+/* At exit, once or twice. A program that has begun MPI and not ended it has failed: its job must
+ * end at once, as it would without lmdbio. So nothing waits here for other ranks to come or to
+ * finish their reads. */
 static void exit_begins(void)
 {
 	int begun = 0, ended = 0;
@@ -103,8 +104,8 @@ static void exit_begins(void)
 		inside_end();
 }
 
-/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before it does anything else; but where, as in
- * MPICH 4.0, a session keeps MPI alive, it leaves that to the session's end, which is in our thread. */
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before it does anything else. Where a
+ * session keeps MPI alive, as in MPICH 4.0, the session's end in lmdbio's thread deletes them. */
 static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *state)
 {
 	(void)comm, (void)keyval, (void)value, (void)state;
@@ -113,7 +114,7 @@ static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *state)
 	return MPI_SUCCESS;
 }
 
-/* As soon as the program has MPI, its MPI_Finalize is to be noticed. */
+/* Has lmdbio notice the program's MPI_Finalize, as soon as the program has begun MPI. */
 static void finalize_watch(void)
 {
 	int begun = 0, ended = 0;
@@ -132,7 +133,7 @@ static void finalize_watch(void)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-/* struct mpi_work's look. */
+/* The look() of struct mpi_work. */
 static bool is_ending(void *context)
 {
 	uint64_t woken;
@@ -142,19 +143,20 @@ static bool is_ending(void *context)
 		finalize_watch();
 		return atomic_load(&inside.ending);
 	}
-	/* What inside_end() has written would end each sleep of the wait for the other ranks at once. */
+	/* The number that inside_end() has written would end each sleep of the wait for other ranks
+	 * at once. */
 	(void)!read(inside.wake, &woken, sizeof(woken));
 	return true;
 }
 
-/* The wait for the others in MPI_Session_init, which nothing can end. */
+/* The wait for other ranks in MPI_Session_init, which nothing can end. */
 struct gathering {
 	pthread_mutex_t lock;
 	pthread_cond_t over;
 	bool is_over;
 };
 
-/* Says what a program waits for that has not come as far as main(). */
+/* Says that MPI waits for other ranks, if opening the session takes longer than GATHER_LIMIT. */
 static void *gathering_watch(void *argument)
 {
 	struct gathering *gathering = argument;
@@ -176,15 +178,17 @@ static int session_open(void)
 {
 	int rc = mpi_session_open(&inside.session);
 
-	/* MPICH 4.2 takes leave of the launcher in a handler of exit() that beginning MPI sets up, if MPI has ended
-	 * by then; else the launcher kills the job. Handlers run last come, first served: this one, which ends MPI,
-	 * has to come after MPICH's. */
+	/* MPICH 4.2 takes leave of the launcher in an exit() handler, which the beginning of MPI
+	 * sets up. It does so only if MPI has ended by then; otherwise the launcher kills the job.
+	 * exit() runs the last handler first, so this handler, which ends MPI, must be set up after
+	 * MPICH's. */
 	if (rc == MPI_SUCCESS)
 		atexit(exit_begins);
 	return rc;
 }
 
-/* Before the program. What fails now is tried again, and said, when that has begun MPI. */
+/* Opens the session before the program runs. If that fails, session_join() tries again and reports
+ * the failure, once the program has begun MPI. */
 static void session_open_first(void)
 {
 	struct gathering gathering = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -203,10 +207,11 @@ static void session_open_first(void)
 	pthread_join(watch, NULL);
 }
 
-/* Opens the session once the program has begun MPI with MPI_THREAD_MULTIPLE; the first call that begins MPI sets the level
- * (MPICH 4.0). If MPI_Finalize runs at the same time, MPICH 4.0 begins anew behind it and crashes. Only the thread that
- * began MPI may end it, so that thread opens the session in its calls of LMDB. Our own thread opens it for a program that
- * makes no such call, which is in time if the program keeps MPI for longer than a sleep of NAP_IDLE. */
+/* Opens the session once the program has begun MPI with MPI_THREAD_MULTIPLE. The first call that
+ * begins MPI sets the level (MPICH 4.0). If MPI_Finalize runs at the same time, MPICH 4.0 begins
+ * anew behind it and crashes. Only the thread that began MPI may end it, so that thread opens the
+ * session in its calls of LMDB. A program may make no such call: then lmdbio's own thread opens the
+ * session. That is in time if the program keeps MPI for longer than a sleep of NAP_IDLE. */
 static void session_join(void)
 {
 	int begun = 0, ended = 0, level = MPI_THREAD_SINGLE;
@@ -227,7 +232,7 @@ static void session_join(void)
 	pthread_mutex_unlock(&inside.joining);
 }
 
-/* In a call of LMDB. */
+/* Opens the session in a call of LMDB. */
 static void program_joins(void)
 {
 	int begun = 0, ended = 0, is_main = 0;
@@ -240,7 +245,8 @@ static void program_joins(void)
 		session_join();
 }
 
-/* Waits until the program has begun MPI. false: it has not with all threads, or it ends. */
+/* Waits until the program has begun MPI. Returns false if it has begun MPI without
+ * MPI_THREAD_MULTIPLE, or ends. */
 static bool program_allows(void)
 {
 	struct pollfd wake = {.fd = inside.wake, .events = POLLIN};
@@ -268,11 +274,11 @@ static int all_ranks(MPI_Comm *all)
 	return rc;
 }
 
-/* The session's end is MPI's, unless the program holds MPI as well. `together`: the ranks have come together, and know
- * that all leave. */
+/* Closes the session, which ends MPI unless the program uses MPI as well. `together`: the ranks
+ * have come together, and know that all leave. */
 static void session_close(MPI_Comm *all, bool together)
 {
-	int begun = 1, ended = 0; /* in doubt the program has MPI, and is not to lose it */
+	int begun = 1, ended = 0; /* when in doubt the program has MPI, and must not lose it */
 
 	if (*all != MPI_COMM_NULL)
 		MPI_Comm_free(all);

@@ -32,8 +32,9 @@ const struct mpi_job *mpi_job_get(void)
 	return &job;
 }
 
-/* A machine as its processes can meet on it: sockets without a name in a file system are found
- * within a network's namespace, descriptors of others within that of process ids. */
+/* Returns a hash that is the same for processes that can meet. Sockets without a name in a file
+ * system are found within a network namespace, other processes' descriptors within a process id
+ * namespace. */
 static uint64_t machine_hash(void)
 {
 	static const char *const namespaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid"};
@@ -50,7 +51,7 @@ static uint64_t machine_hash(void)
 	return hash;
 }
 
-/* Whether MPICH has been told to make several nodes of a machine; which, only MPICH knows. */
+/* Whether MPICH has been told to make several nodes of a machine. Only MPICH knows which nodes. */
 static bool is_played(void)
 {
 	const char *cliques = getenv("MPIR_CVAR_NUM_CLIQUES"),
@@ -59,20 +60,19 @@ static bool is_played(void)
 	return (cliques && atoi(cliques) > 1) || (odd_even && strcmp(odd_even, "0"));
 }
 
-/* What a rank tells of itself. */
+/* What a rank tells about itself. */
 struct presence {
 	uint64_t machine;
 	int32_t rank, played;
 };
 
-/* What it takes to find a place: one for each rank. */
+/* Memory to find a place: one of each for every rank. */
 struct room {
 	struct presence *told;
 	int *mates, *leaders;
 };
 
-/* The ranks of one colour; a rank without one gets MPI_COMM_NULL. Collective over those of the
- * colour. */
+/* Makes a communicator of n ranks, `members`. Collective over these. Returns an MPI code. */
 static int ranks_join(const struct mpi_job *place, const int *members, int n, MPI_Comm *comm)
 {
 	MPI_Group every, some;
@@ -105,7 +105,8 @@ static int by_rank(const void *one, const void *other)
 	return a < b ? -1 : a > b;
 }
 
-/* The ranks of this one's machine, and the lowest of each machine, in order. Sorts `all`. */
+/* Finds the ranks of this rank's machine, and the lowest rank of each machine, both in order. Sorts
+ * `all`. */
 static void machines_count(struct mpi_place *at, struct presence *all, int *mates, int *leaders)
 {
 	uint64_t mine = all[at->rank].machine;
@@ -126,9 +127,9 @@ static void machines_count(struct mpi_place *at, struct presence *all, int *mate
 		at->node++;
 }
 
-/* Each collective call costs a job of many processes on few processors some milliseconds, and a
- * split is made of several. What all have told is enough to know every place; only the ranks
- * that need one make a communicator. */
+/* In a job of many processes on few processors each collective call costs some milliseconds, and
+ * MPI_Comm_split makes several. The presences of all ranks are enough to know every place. Only
+ * ranks that need a communicator make one. */
 static int place_by_machine(struct mpi_job *place, const struct room *room)
 {
 	struct mpi_place *at = &place->place;
@@ -172,7 +173,7 @@ static int place_by_mpi(struct mpi_job *place)
 	return rc == MPI_SUCCESS ? mpi_bcast(&at->nodes, 1, MPI_INT, 0, place->node) : rc;
 }
 
-/* This rank's number, and that of all. */
+/* Finds this rank's number, and the number of ranks. */
 static int place_number(struct mpi_job *place, MPI_Comm all)
 {
 	int rc;
@@ -200,7 +201,7 @@ static bool room_make(struct room *room, int ranks)
 	return room->told && room->mates && room->leaders;
 }
 
-/* With room for it nothing but MPI can fail. */
+/* `room` is all the memory that it needs, so only MPI can fail. */
 static int place_find(struct mpi_job *place, const struct room *room)
 {
 	struct presence mine = {.machine = machine_hash(), .rank = place->place.rank, .played = is_played()};
@@ -214,7 +215,7 @@ static int place_find(struct mpi_job *place, const struct room *room)
 	}
 	if (rc == MPI_SUCCESS)
 		rc = played ? place_by_mpi(place) : place_by_machine(place, room);
-	/* MPICH makes several nodes of a machine only when the job has no other. */
+	/* MPICH makes several nodes of a machine only if the job has no other machine. */
 	place->played = played && one && place->place.nodes > 1;
 	return rc;
 }
@@ -253,9 +254,10 @@ int mpi_job_leave(struct mpi_job *place)
 	return rc == MPI_SUCCESS ? other : rc;
 }
 
-/* MPICH 4.0 over UCX 1.13 opens 18 descriptors at its start on one node, and one more for each rank that it reaches by
- * TCP; it takes 20 MiB of address space, 8 of them for the stack of a thread, and a file of 4.1 MiB in shared memory.
- * Where one of these fails, UCX aborts the process. 64 descriptors leave room for 46 such ranks. */
+/* At its start on one node, MPICH 4.0 over UCX 1.13 opens 18 descriptors, and one more for each
+ * rank that it reaches by TCP. It takes 20 MiB of address space, 8 of them for the stack of a
+ * thread, and a file of 4.1 MiB in shared memory. Where one of these fails, UCX aborts the process.
+ * 64 descriptors leave room for 46 such ranks. */
 static int resources_judge(void)
 {
 	const size_t space = 32 << 20, file = 5 << 20;
@@ -291,18 +293,19 @@ int mpi_job_begin(bool threads, struct mpi_place *place)
 	rc = mpi_job_place(&job, MPI_COMM_WORLD);
 	if (rc != MPI_SUCCESS) {
 		rc = mpi_error_tell(rc, "the ranks of a node");
-		mpi_job_abort(EXIT_FAILURE); /* the others wait for this rank */
+		mpi_job_abort(EXIT_FAILURE); /* the other ranks wait for this rank */
 		return rc;
 	}
-	/* By this signal MPICH's launcher tells the ranks that one of them has failed. Its handler makes the
-	 * next wait accept a connection, which nothing makes in a job of one: the wait has no end. */
+	/* MPICH's launcher sends this signal to tell the ranks that one of them has failed. MPICH's
+	 * handler makes the next wait accept a connection. In a job of one rank nothing connects:
+	 * the wait would have no end. */
 	if (job.place.ranks == 1)
 		sigaction(SIGUSR1, &user, NULL);
 	*place = job.place;
 	return 0;
 }
 
-/* MPICH's own client of PMI is of version 1, unless it was configured with another. */
+/* MPICH's own client of PMI speaks version 1, unless MPICH was configured with another client. */
 bool mpi_job_is_pmi1(void)
 {
 	char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -312,8 +315,8 @@ bool mpi_job_is_pmi1(void)
 	       !strncmp(version, "MPICH", 5) && !strstr(version, "--with-pmi");
 }
 
-/* The ranks agree before their first collective call and after their last one. A rank that has come through all of them
- * would otherwise wait at the end of its work for a rank that has not. */
+/* The ranks agree before their first collective call and after their last one. Otherwise a rank
+ * whose calls all succeeded would wait at the end of its work for a rank whose calls did not. */
 int mpi_job_adopt(MPI_Comm all)
 {
 	struct room room = {0};
@@ -333,7 +336,7 @@ int mpi_job_adopt(MPI_Comm all)
 	room_free(&room);
 	if (told != MPI_SUCCESS) {
 		(void)mpi_error_tell(told, "the ranks of a node");
-		mpi_job_abort(EXIT_FAILURE); /* the others may have joined, and wait for this rank at the end */
+		mpi_job_abort(EXIT_FAILURE); /* other ranks may wait for this rank at the end */
 	}
 	if (rc != MPI_SUCCESS)
 		(void)mpi_job_return();
@@ -350,9 +353,10 @@ int mpi_job_return(void)
 
 /* MPI_Finalize of MPICH before 4.2 flushes each connection, and then waits in a barrier of the
  * launcher's, where it answers no other rank. Over TCP a flush needs an answer of the other side
- * (UCX 1.13), so a rank that comes a moment later waits for ever: nearly each job of four hosts. No
- * bytes are under way then, and the kernel closes the connections, so that words to the launcher
- * are enough. This waits for its answer; each line comes whole. A launcher that is gone needs no words. */
+ * (UCX 1.13), so a rank that comes a moment later waits for ever: nearly each job of four hosts
+ * did. No bytes are under way then, and the kernel closes the connections. So words to the launcher
+ * are enough. This function waits for the launcher's answer, of which each line comes whole. A
+ * launcher that is gone needs no words. */
 static void launcher_ask(int launcher, const char *line, const char *answer)
 {
 	char heard[1024];
@@ -366,7 +370,7 @@ static void launcher_ask(int launcher, const char *line, const char *answer)
 	} while ((n < 0 && errno == EINTR) || (n > 0 && !strstr(heard, answer)));
 }
 
-/* Whether MPI_Finalize returns. On one machine no connection is TCP's. */
+/* Whether MPI_Finalize returns. On one machine no connection uses TCP. */
 static bool is_finalized_safely(const struct mpi_job *ended)
 {
 	char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -395,19 +399,20 @@ int mpi_job_end(void)
 {
 	int rc = mpi_job_leave(&job);
 
-	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. */
+	/* Waits without MPI_Finalize, which keeps a processor busy while it waits for all ranks. */
 	if (mpi_over_await(&job) != MPI_SUCCESS)
 		return ECONNABORTED;
 	job.all = MPI_COMM_NULL;
 	if (mpi_leave(&job))
 		return mpi_error_code(rc);
-	/* Whatever could not be freed: a rank that does not finalize takes the whole job down. */
+	/* Finalizes even if something could not be freed: a rank that does not finalize ends the
+	 * whole job. */
 	return mpi_error_code(MPI_Finalize() == MPI_SUCCESS ? rc : MPI_ERR_OTHER);
 }
 
 void mpi_job_abort(int status)
 {
-	/* The launcher ends a job of which a rank is gone without MPI_Finalize. */
+	/* The launcher ends a job when one of its ranks is gone without MPI_Finalize. */
 	if (MPI_Abort(job.all == MPI_COMM_NULL ? MPI_COMM_WORLD : job.all, status) != MPI_SUCCESS)
 		_exit(status);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Opens one loader on each rank together, and agrees wherever a failed rank would make others wait.
+/* Opens one loader on each rank together. The ranks agree wherever a failed rank would make other
+ * ranks wait.
  *
- * The loader itself is the core's, and calls back here before its threads begin.
- */
+ * The core makes the loader itself, and calls functions of this file before the loader's threads
+ * begin. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -21,16 +22,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESIDENT_SPARE = 16 }; /* this part of the room is not counted on */
+enum { RESIDENT_SPARE = 16 }; /* 1 / this of the room is left unplanned */
 
 struct opening {
 	struct mpi_job place;
 	const char *path;
 	struct lmdbio_loader_options options;
-	uint64_t piece;      /* bytes that a container gives at once; 0: it is none */
-	bool agreed;         /* on an error: nothing more is asked of the others */
-	const char *why_not; /* nodes keep nothing for each other; NULL: they do */
-	struct index_kept kept; /* of what the numbering has read */
+	uint64_t piece;         /* bytes that a container decompresses as one; 0: no container */
+	bool agreed;            /* on an error, after which this rank asks no other rank */
+	const char *why_not;    /* why nodes keep no records for each other; NULL: they do */
+	struct index_kept kept; /* what the numbering of the records has read */
 	bool duplicates;        /* a key may have many values */
 	struct peer_job *job;
 };
@@ -43,7 +44,7 @@ static int agree(struct opening *opening, int rc)
 	return rc;
 }
 
-/* Whether all ranks have the same bytes here; `otherwise` is the answer if not. */
+/* Returns 0 if all ranks have the same bytes in `mine`, else `otherwise`. */
 static int same_on_all(struct opening *opening, const void *mine, size_t size, int otherwise)
 {
 	uint8_t first[256];
@@ -54,7 +55,7 @@ static int same_on_all(struct opening *opening, const void *mine, size_t size, i
 	return agree(opening, rc ? rc : memcmp(first, mine, size) ? otherwise : 0);
 }
 
-/* What the ranks of the node have put on its disk together. */
+/* Tells the loader how many bytes the ranks of the node have put on its disk together. */
 static int lent_tell(const struct opening *opening, struct lmdbio_loader *loader)
 {
 	uint64_t mine = shelf_file_used(opening->kept.shelf), all = mine;
@@ -66,8 +67,8 @@ static int lent_tell(const struct opening *opening, struct lmdbio_loader *loader
 	return mpi_error_code(rc);
 }
 
-/* The hook between the database's opening and its numbering: the ranks look at the same data, and
- * read its leaves once for all of them. */
+/* The hook after the database is opened and before its records are numbered. All ranks check that
+ * they look at the same data, and read its leaves once for the whole job. */
 static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, struct tree *tree)
 {
 	struct opening *opening = context;
@@ -120,8 +121,8 @@ static void tell_plan(const struct opening *opening, const struct peer_planned *
 			 (unsigned long long)planned->on_disk);
 }
 
-/* Plans, and makes what the plan needs. `disk`: the loader's, or NULL. The code is agreed; after
- * an error there is no job. */
+/* Plans, and makes what the plan needs. `disk`: the loader's, or NULL. The code is agreed; after an
+ * error there is no job. */
 static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		    const struct order_spec *spec, const struct tier *disk,
 		    struct peer_planned *planned)
@@ -130,7 +131,8 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 	bool serves = false;
 	int rc = agree(opening, job ? 0 : ENOMEM);
 
-	/* One of its own: the services' end is a collective call, and comes whenever it likes. */
+	/* The job has a communicator of its own: the services end by a collective call, at any
+	 * time. */
 	if (!rc)
 		rc = agree(opening, mpi_error_code(job_join(job, opening->place.all)));
 
@@ -152,7 +154,8 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 	index_kept_free(&opening->kept);
 	if (!rc && planned->records) {
 		fill_from_shelf(job);
-		/* It could not go page by page, and is as much memory again. */
+		/* With duplicates the shelf could not go page by page, and is as much memory
+		 * again. */
 		if (opening->duplicates)
 			loader_shelf_close(loader);
 		rc = fillers_start(job);
@@ -179,8 +182,8 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 	return rc;
 }
 
-/* What stays in memory, if the program does not say: as much as all nodes have room for, together.
- * Units do not fill a node to the last byte. */
+/* Sets how many records stay in memory if the program has not: as many as all nodes have room for,
+ * together. A part of the room is left, because units do not fill a node to the last byte. */
 static int residents_share(struct opening *opening, const struct lmdbio_loader *loader,
 			   struct order_spec *spec)
 {
@@ -198,7 +201,7 @@ static int residents_share(struct opening *opening, const struct lmdbio_loader *
 	return rc;
 }
 
-/* The loader's local disk. NULL: it has none. */
+/* Returns the loader's local disk, or NULL. */
 static struct tier *disk_of(struct tiers *tiers)
 {
 	for (unsigned i = 0; i < tiers->count; i++)
@@ -207,7 +210,8 @@ static struct tier *disk_of(struct tiers *tiers)
 	return NULL;
 }
 
-/* From now on the disk takes what the plan has there, and stays as long as others ask for it. */
+/* From now on the disk takes the records that the plan places there. It stays open as long as peers
+ * ask for them. */
 static void disk_take(struct peer_job *job, struct tier *disk)
 {
 	job->disks.owned = true;
@@ -227,7 +231,7 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 
 	if (!rc)
 		rc = agree(opening, residents_share(opening, loader, spec));
-	/* What follows from memory differs between nodes. */
+	/* Nodes have different memory, so the order of rank 0 counts. */
 	if (!rc)
 		rc = agree(opening, mpi_error_code(mpi_bcast(spec, sizeof(*spec), MPI_BYTE, 0,
 							     opening->place.all)));
@@ -262,7 +266,7 @@ static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_lo
 	return 0;
 }
 
-/* What the order is made of. */
+/* Checks that all ranks have the same options for the order. */
 static int same_order(struct opening *opening)
 {
 	const struct lmdbio_loader_options *options = &opening->options;
@@ -272,7 +276,7 @@ static int same_order(struct opening *opening)
 	return same_on_all(opening, numbers, sizeof(numbers), EINVAL);
 }
 
-/* Whether nodes can keep records for each other at all: the same on all ranks. */
+/* Sets why_not if nodes cannot keep records for each other. It is the same on all ranks. */
 static int can_keep(struct opening *opening)
 {
 	int mine = MPI_THREAD_SINGLE, least = MPI_THREAD_SINGLE, rc;
@@ -286,7 +290,7 @@ static int can_keep(struct opening *opening)
 	return agree(opening, rc);
 }
 
-/* The program uses the loader through the drop-in, which must be one on this core. */
+/* The program calls the loader through the drop-in library, which must use this core. */
 static int front_find(void)
 {
 	if (origin_has_front())

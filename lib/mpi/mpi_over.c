@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Counts the ranks that have come by messages without bytes, one at a time. */
+/* Counts the ranks that have come, by messages without bytes, one at a time. */
 #include "config.h"
 #include "mpi/mpi_over.h"
 
 #include "mpi/mpi_wait.h"
 #include "util/clock.h"
 
-/* One after another, before MPI counts as broken: so many, and for so long. A process that is stopped for a second
- * between two calls has not tried for that long. */
-enum { FAILURES = 16, FAILED_NAP = 1000000 /* ns, after each */ };
+/* MPI counts as broken after so many failed calls in a row, which have taken at least so long. Time
+ * alone does not count: a process that is stopped for a second has not tried for a second. */
+enum { FAILURES = 16, FAILED_NAP = 1000000 /* ns, after each failure */ };
 static const uint64_t patience = CLOCK_SECOND;
 
 void mpi_over_begin(struct mpi_over *over, const struct mpi_job *job, enum mpi_over_tag tag)
@@ -21,14 +21,14 @@ void mpi_over_begin(struct mpi_over *over, const struct mpi_job *job, enum mpi_o
 				  .rc = MPI_SUCCESS};
 }
 
-/* Rank 0 hears of each other rank in turn, then tells each. A rank that comes early is heard later: its message
- * waits in MPI. */
+/* Rank 0 receives a message from each other rank in turn, then sends one to each. If a rank comes
+ * early, its message waits in MPI. */
 static int messages(const struct mpi_over *over)
 {
 	return over->rank ? 2 : 2 * (over->ranks - 1);
 }
 
-/* Whether the next message is one that this rank receives. */
+/* Whether this rank receives the next message. */
 static bool is_heard(const struct mpi_over *over)
 {
 	int half = messages(over) / 2;
@@ -43,13 +43,13 @@ static int post(struct mpi_over *over)
 	bool sends = !is_heard(over);
 	int peer = over->rank ? 0 : over->done % half + 1;
 
-	/* While ranks agree, no other message is between them. */
+	/* While ranks agree, they exchange no other messages. */
 	return sends ? MPI_Isend(NULL, 0, MPI_BYTE, peer, over->tag, over->comm, &over->request)
 		     : MPI_Irecv(NULL, 0, MPI_BYTE, peer, over->agrees ? MPI_ANY_TAG : (int)over->tag, over->comm,
 				 &over->request);
 }
 
-/* Counts a failure. Returns whether there have been enough. */
+/* Counts a failure. Returns whether MPI counts as broken. */
 static bool is_broken(struct mpi_over *over)
 {
 	uint64_t now = clock_now();

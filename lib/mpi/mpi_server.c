@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Serves a node while the process's work goes on: when the server looks around, when it sleeps, and
- * how all servers end together.
+/* Serves a node while the process's work goes on: decides when the server looks and when it sleeps,
+ * and ends all servers together.
  *
- * The server is one more member of each arena that the node's processes have: it takes their wishes
- * and brings chunks. A chunk has an owner among the nodes; the owner's server alone reads it from
- * storage, keeps it, and hands it to the others. No process depends on it: a member whose wish is
- * not fulfilled in time, and a server whose peer does not answer in time, reads storage.
- */
+ * The server is one more member of each arena that the node's processes have. It takes their wishes
+ * and brings chunks. A chunk has an owner among the nodes. Only the owner's server reads the chunk
+ * from storage, keeps it, and hands it to the other servers. No process depends on the server: a
+ * member whose wish is not fulfilled in time reads storage, and so does a server whose peer does
+ * not answer in time. */
 #include "config.h"
 #include "mpi/module_parts.h"
 
@@ -25,14 +25,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds of a nap: from which on members ring for their wishes; at most where the program is to
- * be looked at often. */
+/* Nanoseconds. NAP_DEEP: members wake the server for their wishes from naps of this length on.
+ * NAP_LOOK: the longest nap if the program is to be looked at often. */
 enum { NAP_DEEP = 500000, NAP_LOOK = 4000000 };
 static const uint64_t trim_every = 1000000000, room_patience = 1000000000;
 
 RANK_STATIC struct server *server; /* of this process, or NULL */
-RANK_STATIC int begun;             /* what serve_begin() has returned */
-RANK_STATIC uint64_t room_since;   /* ns: when something was last on its way that shall be here */
+RANK_STATIC int begun;             /* what serve_begin() returned */
+RANK_STATIC uint64_t room_since;   /* ns: when a chunk of a named set was last on its way */
 
 /* One line for each data set, with LMDBIO_VERBOSE. */
 static void server_tell(const struct server *serving)
@@ -47,7 +47,7 @@ static void server_tell(const struct server *serving)
 
 static void server_free(struct server *serving)
 {
-	static _Atomic(struct server *) left; /* what MPI may still read or write of them stays */
+	static _Atomic(struct server *) left; /* servers whose memory MPI may still read or write */
 
 	server_door_close(serving);
 	if (serving->wire.broken) {
@@ -69,7 +69,7 @@ static void server_free(struct server *serving)
 	free(serving);
 }
 
-/* Why a set that was named is not served. */
+/* Says why a named set is not served. */
 static const char *refusal_text(int rc)
 {
 	if (rc < 0)
@@ -85,7 +85,8 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 
 	server = calloc(1, sizeof(*server));
 	rc = server ? 0 : ENOMEM;
-	/* No node waits in the calls that follow for one that has no memory for its server. */
+	/* The nodes agree first, so that none waits in the calls that follow for a node without
+	 * memory. */
 	if (job->place.nodes > 1)
 		rc = mpi_agree(job->leaders, rc, NULL);
 	if (rc) {
@@ -116,7 +117,7 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 	return rc;
 }
 
-/* A server without a door still answers its peers. */
+/* A server that the node's programs cannot reach still answers its peers. */
 int mpi_server_begin(struct mpi_work *work)
 {
 	RANK_STATIC char name[MPI_NODE_NAME];
@@ -141,14 +142,15 @@ static bool server_step(uint64_t now)
 	if (now - trimmed > trim_every) {
 		trimmed = now;
 		server_sets_trim(server);
-		/* Another server had the node's name, or descriptors were short, perhaps till now. */
+		/* Another server may have had the node's name till now, or descriptors may have
+		 * been short. */
 		if (server->listener < 0)
 			(void)server_door_open(server);
 	}
 	return any;
 }
 
-/* Before a sleep that wishes are to end. */
+/* Tells all arenas that the server sleeps, or has woken. Returns false if there are wishes. */
 static bool sets_sleep(bool asleep)
 {
 	for (struct server_set *set = server->sets; set; set = set->next)
@@ -157,7 +159,7 @@ static bool sets_sleep(bool asleep)
 	return true;
 }
 
-/* Sleeps until there is something to look at, at most for `ns`. */
+/* Sleeps at most `ns`, until there is something to look at. */
 static void nap(const struct mpi_work *work, uint64_t ns)
 {
 	struct pollfd ready[2] = {{.fd = work->fd, .events = POLLIN},
@@ -173,13 +175,13 @@ static void nap(const struct mpi_work *work, uint64_t ns)
 		server_door_step(server);
 }
 
-/* How long to sleep after a step; `polls`: there is more to look at than what wakes the server. */
+/* Returns how long to sleep after a step. `polls`: some events do not wake the server. */
 static uint64_t nap_length(const struct mpi_work *work, bool any, bool polls, struct mpi_nap *rest)
 {
 	bool idle = !server || server_is_idle(server);
 	uint64_t ns;
 
-	/* Members ring. Without peers there is nothing else to come back for. */
+	/* Members wake the server. Without peers, nothing else needs a look. */
 	if (!any && !polls && idle && (!server || server->comm == MPI_COMM_NULL)) {
 		*rest = (struct mpi_nap){0};
 		return server && server->listener < 0 ? trim_every : UINT64_MAX;
@@ -188,7 +190,8 @@ static uint64_t nap_length(const struct mpi_work *work, bool any, bool polls, st
 	return work->looks_often && ns > NAP_LOOK ? NAP_LOOK : ns;
 }
 
-/* Steps and sleeps until all ranks have come (`all`), or (NULL) the work is over. */
+/* Steps and sleeps until all ranks have come (`all`), or done() says so, or (both NULL) the work is
+ * over. */
 static void serve_until(const struct mpi_work *work, struct mpi_over *all,
 			bool (*done)(const struct mpi_work *work))
 {
@@ -196,7 +199,7 @@ static void serve_until(const struct mpi_work *work, struct mpi_over *all,
 	bool polls = work->looks_often || all || done;
 
 	for (;;) {
-		/* In each wait: what has come on work->fd would end every sleep. */
+		/* Calls look() each time: data that has come on work->fd would end every sleep. */
 		bool over = work->look(work->context), any = server && server_step(clock_now());
 		uint64_t ns;
 
@@ -208,7 +211,8 @@ static void serve_until(const struct mpi_work *work, struct mpi_over *all,
 	}
 }
 
-/* Serves until all ranks have come. Returns 0, or EIO: MPI fails, and the others may wait for this rank. */
+/* Serves until all ranks have come. Returns 0, or EIO: MPI fails, and other ranks may wait for this
+ * rank. */
 static int serve_until_all(const struct mpi_work *work, enum mpi_over_tag tag)
 {
 	struct mpi_over all;
@@ -218,12 +222,12 @@ static int serve_until_all(const struct mpi_work *work, enum mpi_over_tag tag)
 	return all.rc == MPI_SUCCESS ? 0 : EIO;
 }
 
-/* Whether what shall be here is, or will not be. */
+/* Whether this node's parts of the named sets have come, or will not come. */
 static bool is_filled(const struct mpi_work *work)
 {
 	if (!server || work->look(work->context) || server_sets_failed(server))
 		return true;
-	/* What is queued, and cannot be started, is without room. */
+	/* Loads that are queued and cannot be started lack room. */
 	if (server->under_way || !server->ahead.first)
 		room_since = clock_now();
 	return server_sets_are_brought(server) ||
@@ -233,7 +237,7 @@ static bool is_filled(const struct mpi_work *work)
 static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int failed)
 {
 	const struct mpi_job *job = mpi_job_get();
-	uint64_t sums[3] = {0}; /* bytes and requests that were read; bytes that there are */
+	uint64_t sums[3] = {0}; /* bytes and requests that were read; bytes of the data */
 
 	for (const struct server_set *set = server ? server->sets : NULL; set; set = set->next) {
 		sums[0] += set->counts.read_bytes;
@@ -254,7 +258,7 @@ static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int 
 	};
 }
 
-/* No rank waits in MPI while another may ask. */
+/* No rank waits in MPI while another rank may ask it for chunks. */
 int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *report)
 {
 	const struct mpi_job *job = mpi_job_get();
@@ -267,7 +271,8 @@ int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *rep
 	rc = mpi_agree(job->all, rc, &failed);
 	if (!rc) {
 		serve_until(work, NULL, is_filled);
-		/* The others wait for this rank's message, and would not come to what it does with them next. */
+		/* The other ranks wait for this rank's message, and would not come to the next
+		 * collective call. */
 		if (serve_until_all(work, OVER_FILLED))
 			return ECONNABORTED;
 		rc = work->look(work->context) ? EINTR : server ? server_sets_lack(server) : 0;
@@ -283,7 +288,7 @@ static bool is_over(const struct mpi_work *work)
 	return server_is_idle(server) && server_peers_are_over(server);
 }
 
-/* First all work is over; then every server has what it has asked for; then no server asks any
+/* Ends in three steps: all work is over; every server has what it has asked for; no server asks any
  * more. */
 int mpi_server_run(const struct mpi_work *work)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Waits for MPI by looking again and again, and sleeps in between.
  *
- * MPI has no descriptor to wait for, and its own waits keep a processor: of four ranks on two
- * processors, three that waited three seconds for the fourth had all of both. A sleep is a fixed
- * part of the wait so far, so a long wait ends little later than it could, and costs little.
- */
+ * MPI has no descriptor to wait for, and its own waits keep a processor busy. On two processors,
+ * three of four ranks waited three seconds for the fourth, and used both processors all the time. A
+ * sleep is a fixed part of the wait so far, so a long wait ends little later than it could, and
+ * costs little. */
 #include "config.h"
 #include "mpi/mpi_wait.h"
 
@@ -19,7 +19,7 @@
 enum {
 	LOOKS_SOON = 64, /* looks that only yield the processor: some ten microseconds */
 	FAILURES =
-		8, /* of looks at a request that MPI does not give up, before it counts as failed */
+		8, /* failed tests after which a request that MPI does not free counts as failed */
 	NAP_FIRST = 20000 /* nanoseconds */
 };
 
@@ -61,8 +61,8 @@ void mpi_pause(struct mpi_nap *nap)
 		clock_sleep(ns);
 }
 
-/* A request that MPI has not given up may still use its memory, and the others wait for this rank.
- */
+/* MPI may still use the memory of a request that it has not given up, and other ranks wait for this
+ * rank. */
 int mpi_await(MPI_Request *request)
 {
 	struct mpi_nap nap = {0};
@@ -80,7 +80,8 @@ int mpi_await(MPI_Request *request)
 	}
 }
 
-/* A single rank has no other to wait for. In MPI_Test MPICH 4.0 crashes where such a process has MPI by a session alone. */
+/* A single rank waits for no other rank. MPICH 4.0 crashes in MPI_Test if such a process has MPI by
+ * a session alone. */
 static bool is_alone(MPI_Comm comm)
 {
 	int ranks = 0;
@@ -99,7 +100,7 @@ int mpi_barrier(MPI_Comm comm)
 	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
 }
 
-/* A communicator is made by blocking calls: they begin when all ranks have come. */
+/* MPI makes a communicator by blocking calls, which begin here when all ranks have come. */
 int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy)
 {
 	int rc = mpi_barrier(comm);
@@ -107,21 +108,22 @@ int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy)
 	return rc == MPI_SUCCESS ? MPI_Comm_dup(comm, copy) : rc;
 }
 
-/* The memory that MPI reads and writes in a collective call. MPI may still use it after mpi_await() has given the call
- * up: it is not the caller's, which may be a stack, and stays then. */
+/* The memory that MPI reads and writes in a collective call. MPI may still use it after mpi_await()
+ * has given the call up. So it is not the caller's memory, which may be a stack, and is not freed
+ * in that case. */
 struct passage {
 	struct passage *next;
 	uint64_t words[];
 };
 
-static _Atomic(struct passage *) passages_kept; /* those that stay, so that they are no leak */
+static _Atomic(struct passage *) passages_kept; /* not freed, listed so that they are no leak */
 
 static size_t size_of(int count, MPI_Datatype type)
 {
 	return (size_t)count * (type == MPI_BYTE ? 1 : type == MPI_INT ? sizeof(int) : sizeof(uint64_t));
 }
 
-/* What a single rank gets of a collective call. Returns an MPI code. */
+/* Gives a single rank the result of a collective call. Returns an MPI code. */
 static int passage_alone(const void *mine, void *all, size_t length)
 {
 	if (mine != all && mine != MPI_IN_PLACE)
@@ -129,7 +131,8 @@ static int passage_alone(const void *mine, void *all, size_t length)
 	return MPI_SUCCESS;
 }
 
-/* NULL: there is no memory. The call then is made with the caller's, since the other ranks wait for it. */
+/* Returns NULL without memory. The call then uses the caller's, since other ranks wait for the
+ * call. */
 static struct passage *passage_new(const void *bytes, size_t length, size_t room)
 {
 	struct passage *passage = calloc(1, sizeof(*passage) + room);
@@ -139,7 +142,7 @@ static struct passage *passage_new(const void *bytes, size_t length, size_t room
 	return passage;
 }
 
-/* Waits for a call that has begun with the MPI code `rc`. Its result of `length` bytes is at `from`. */
+/* Waits for a call whose begin has returned `rc`. Its result of `length` bytes is at `from`. */
 static int passage_end(struct passage *passage, int rc, MPI_Request *request, void *result, const void *from,
 		       size_t length)
 {
@@ -245,14 +248,14 @@ int mpi_session_open(MPI_Session *session)
 	return rc;
 }
 
-/* Packs rank and code into one number, of which the least wins. */
+/* Packs rank and code into one number. The least number wins. */
 int mpi_agree(MPI_Comm comm, int rc, int *failed)
 {
-	/* Signed: MPICH 4.0.2 compares MPI_UINT64_T as if it were, too. */
+	/* Signed, because MPICH 4.0.2 compares MPI_UINT64_T as if it were signed. */
 	int64_t mine = INT64_MAX, least = INT64_MAX;
 	int rank = 0;
 
-	/* The others wait for this rank's code. */
+	/* Goes on after a failure, because the other ranks wait for this rank's code. */
 	if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS && !rc)
 		rc = EIO;
 	if (rc)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* How a rank waits for others and leaves them the processor. No code of lmdbio's waits in a blocking
- * call of MPI for a rank that may come later. */
+/* Lets a rank wait for other ranks and leaves them the processor. No code of lmdbio's waits in a
+ * blocking call of MPI for a rank that may come later. */
 #ifndef LMDBIO_MPI_MPI_WAIT_H
 #define LMDBIO_MPI_MPI_WAIT_H
 
@@ -10,9 +10,9 @@
 
 /* A wait that looks again and again; begins zeroed. */
 struct mpi_nap {
-	unsigned looks; /* of mpi_pause() */
-	uint64_t since; /* ns: when a look has found something last */
-	uint64_t ns;    /* of the sleep before */
+	unsigned looks; /* calls of mpi_pause() */
+	uint64_t since; /* ns: when a look last found something */
+	uint64_t ns;    /* ns: the last sleep */
 };
 
 enum mpi_nap_kind {
@@ -20,19 +20,20 @@ enum mpi_nap_kind {
 	NAP_IDLE, /* for events that may never come: the sleep grows to 32 ms within two seconds */
 };
 
-/* How many nanoseconds to sleep after a look that has found something, or not; 0: look again. */
+/* Returns the ns to sleep after a look, which `found` something or not; 0: look again at once. */
 uint64_t mpi_nap_next(struct mpi_nap *nap, bool found, enum mpi_nap_kind kind);
 
-/* Gives the processor away between two looks at what is under way: at first for others that are
+/* Gives the processor away between two looks at what is under way: at first to threads that are
  * ready to run, soon by sleeping. */
 void mpi_pause(struct mpi_nap *nap);
 
 /* Waits for a request. Returns an MPI code. */
 int mpi_await(MPI_Request *request);
 
-/* MPI's collective calls of the same names, with the same codes, that wait so. Of bytes, of ints, or of numbers of 8
- * bytes; MPI_IN_PLACE is mpi_allreduce()'s alone. mpi_allgather: `count` of each of `ranks` ranks. MPI uses the
- * caller's memory only where there is no other: a call that has failed may be under way still. */
+/* MPI's collective calls of the same names and codes, which wait in naps. They take bytes, ints or
+ * numbers of 8 bytes; only mpi_allreduce() takes MPI_IN_PLACE. mpi_allgather(): `count` of each of
+ * `ranks` ranks. MPI uses the caller's memory only if there is no other: a failed call may still be
+ * under way. */
 int mpi_barrier(MPI_Comm comm);
 int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy);
 int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm);
@@ -41,12 +42,12 @@ int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI
 int mpi_scan(const void *mine, void *sum, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, int ranks, MPI_Comm comm);
 
-/* Begins a session in which any thread may call MPI. Returns an MPI code; *session is MPI_SESSION_NULL where there is
- * none. */
+/* Begins a session in which any thread may call MPI. Returns an MPI code. If it fails, *session is
+ * MPI_SESSION_NULL. */
 int mpi_session_open(MPI_Session *session);
 
-/* Returns on all ranks the code of the lowest rank that has one which is not 0, and sets *failed to
- * that rank (0 if there is none). Collective over comm. EIO when MPI itself fails. */
+/* Returns on all ranks the code of the lowest rank whose code is not 0, and sets *failed to that
+ * rank (0 if there is none). Collective over comm. Returns EIO when MPI itself fails. */
 int mpi_agree(MPI_Comm comm, int rc, int *failed);
 
 #endif

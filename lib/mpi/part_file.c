@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A node's part of a data set in a file: its head and rows, written, checked and looked up. */
+/* Writes, checks and looks up the head and rows of a node's part of a data set in a file. */
 #include "config.h"
 #include "mpi/part_file.h"
 
@@ -77,7 +77,8 @@ static void head_make(uint8_t head[HEAD_END], const struct part_identity *identi
 		hash_seeded(rows, count * sizeof(*rows), hash_bytes(head, HEAD_HASH)));
 }
 
-/* The rows of so many chunks, malloc'ed. 0, EBADMSG (they are none) or an errno. */
+/* Reads the rows of `count` chunks, malloc'ed. Returns 0, EBADMSG (these are no rows) or an
+ * errno. */
 static int rows_read(int fd, uint64_t size, uint64_t count, struct part_row **rows)
 {
 	uint64_t chunks = (size + ARENA_CHUNK - 1) / ARENA_CHUNK;
@@ -150,7 +151,7 @@ int part_file_open(struct part_file *part, const char *directory,
 	guarded_close(&top);
 	if (rc)
 		return rc;
-	/* The process that made it is not known yet: a FIFO must not be waited for. */
+	/* Any process may have made the file. O_NONBLOCK: the open must not wait for a FIFO. */
 	part->fd = openat(place.fd, file,
 			  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	rc = part->fd < 0 ? errno : part_judge(part, identity);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Answers other ranks' questions when all units that they name have been read, from memory or
- * from the disk. Threads of their own read the disk: the service makes all calls of MPI and must not
- * wait for it, and the loader, with its threads, may be closed before the last question comes. */
+/* Answers other ranks' questions when all units that they name have been read, from memory or from
+ * the disk. Threads of this file's own read the disk: the service makes all calls of MPI and must
+ * not wait for the disk, and the loader, with its threads, may be closed before the last question
+ * comes. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -20,8 +21,8 @@ struct peer_answer {
 	struct peer_read read;
 };
 
-/* Whether all that can be had of the units is there. A unit that was not read yet is read now,
- * in quiet times too: the rank that asks has a consumer that waits. Under the job lock. */
+/* Whether all records that can be had of the units are here. A unit that was not read yet is read
+ * now, in quiet times too, because a consumer waits on the rank that asks. Under the job lock. */
 static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 {
 	bool urged = answer->urged, ready = true;
@@ -45,7 +46,8 @@ static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 	return ready;
 }
 
-/* Without a look at the disk itself, which may take long: what has its place there may be there. */
+/* Whether a record may be on the disk, because its place is there. Does not look at the disk
+ * itself, which may take long. */
 static bool is_on_disk(const struct peer_job *job, const struct peer_answer *answer)
 {
 	const struct peer_store *store = &job->store;
@@ -110,7 +112,7 @@ int disks_start(struct peer_job *job)
 
 /* --- answering -------------------------------------------------------------------------------- */
 
-/* Whether there is nothing to wait for any more. Under the job lock. */
+/* Whether the answer waits for nothing any more. Under the job lock. */
 static bool is_ready(struct peer_job *job, struct peer_answer *answer)
 {
 	if (answer->read.under_way)
@@ -123,7 +125,7 @@ static bool is_ready(struct peer_job *job, struct peer_answer *answer)
 	return false;
 }
 
-/* What is in memory is taken when it is sent. */
+/* Takes records that are in memory only now, when they are sent. */
 static void answer_send(struct peer_job *job, struct peer_answer *answer)
 {
 	struct exchange_run runs[PEER_ASKS];
@@ -180,7 +182,7 @@ void answers_drop(struct peer_job *job)
 	}
 }
 
-/* Copies: MPI may not send bits that change meanwhile. */
+/* Sends a copy: MPI may not send bits that change meanwhile. */
 static void bits_send(struct peer_job *job, struct peer_answer *answer, int to, uint64_t number)
 {
 	size_t words = ready_words(job->store.units);

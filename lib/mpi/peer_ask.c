@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Brings a question for records, or for a peer's bits, to its answer, and lets the readers of one
- * that is lost go on to storage. */
+/* Brings a question for records, or for a peer's bits, to its answer, and lets the readers of a
+ * lost question go on to storage. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -35,7 +35,7 @@ void ask_add(struct peer_ask *ask, struct tier_fetch *fetch)
 	ask->talk.records[ask->talk.n++] = fetch->record;
 }
 
-/* Tells the reader that waits. Under the job lock. */
+/* Tells the reader that waits what has come. Under the job lock. */
 static void ask_tell(struct peer_ask *ask, int error)
 {
 	for (uint32_t i = 0; i < ask->talk.n && ask->wait; i++) {
@@ -91,7 +91,7 @@ static void ask_end(struct peer_job *job, struct peer_ask *ask, int error)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-/* Tells the readers whether a rank is to be asked. */
+/* Tells the readers whether a rank may be asked. */
 static void pace_tell(struct peer_job *job, uint32_t rank)
 {
 	struct peer *peer = &job->peers[rank];
@@ -101,7 +101,7 @@ static void pace_tell(struct peer_job *job, uint32_t rank)
 	peer->rests_until = job->pace.peers[rank].rests_until;
 }
 
-/* They go on to storage. */
+/* Lets the readers go on to storage. */
 static void readers_leave(struct peer_job *job, struct peer_ask *ask)
 {
 	pthread_mutex_lock(&job->lock);
@@ -123,8 +123,9 @@ static void ask_start(struct peer_job *job, struct peer_ask *ask)
 	pace_tell(job, ask->to);
 }
 
-/* Which copies there are changes little by little, so it is looked at now and then: at 10 MB a
- * second in all. Where there are too many ranks to remember it of each, homes alone are asked. */
+/* Which copies there are changes little by little, so the service asks for the bits now and then,
+ * at 10 MB a second in all. If there are too many ranks to remember the bits of each, readers ask
+ * homes alone. */
 static void bits_ask(struct peer_job *job, uint64_t now)
 {
 	size_t words = ready_words(job->store.units);
@@ -169,7 +170,7 @@ void asks_step(struct peer_job *job, uint64_t now)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* Readers may look meanwhile: a bit that is too old costs a question. */
+/* Readers may look at the bits meanwhile. A bit that is too old costs a question. */
 static void bits_came(struct peer_job *job, struct peer_ask *ask)
 {
 	struct peer *peer = &job->peers[ask->to];
@@ -192,7 +193,7 @@ static bool told_take(struct peer_ask *ask, const void *text, size_t length)
 	return true;
 }
 
-/* Straight into the samples' own memory. */
+/* Bytes come straight into the samples' own memory. */
 static int ask_place(void *owner, struct exchange_question *question, const void *text,
 		     size_t length, struct exchange_run *runs)
 {

@@ -2,11 +2,11 @@
 /* Reads the units whose home is here from storage, each once. What the numbering has read of a unit
  * is not read again.
  *
- * Units that a reader waits for, here or on another rank, come first; then all others by when the
- * plan's epochs want them. A unit of the others keeps to the loader's quiet times and bandwidth, so
- * its read may not have begun long after a thread has claimed it. When a reader asks for it, it is
- * hurried; when a reader asks for another unit, it is put back, and its thread takes that one.
- */
+ * Units that a reader waits for, here or on another rank, come first. All other units follow, by
+ * when the plan's epochs want them. The read of such a unit keeps to the loader's quiet times and
+ * bandwidth, so it may begin long after a thread has claimed the unit. When a reader asks for the
+ * unit, its read is hurried. When a reader asks for another unit, the unit is put back, and its
+ * thread takes that one. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -26,8 +26,8 @@ static void take(void *context, uint64_t record, int error, const MDB_val *key, 
 		(void)peer_store_keep(&job->store, record, key, data);
 }
 
-/* Records of a unit that are not here yet: *first and how many, those that are here in between
- * among them. 0: all are here. */
+/* Returns how many records of a unit, from *first on, are not here yet, including records in
+ * between that are here. 0: all are here. */
 static uint64_t unit_missing(const struct peer_store *store, uint64_t unit, uint64_t *first)
 {
 	uint64_t end = (unit + 1) * store->unit_records;
@@ -41,14 +41,14 @@ static uint64_t unit_missing(const struct peer_store *store, uint64_t unit, uint
 	return end - *first;
 }
 
-/* Without the job lock. Returns as loader_run(). */
+/* Reads a load, without the job lock. Returns as loader_run(). */
 static int read_units(struct peer_job *job, const struct peer_load *load)
 {
 	struct peer_store *store = &job->store;
 	uint64_t first = 0, end = 0, at, n;
 	int rc = 0;
 
-	/* What the store has no room for is not read but between others. */
+	/* Units without room in the store are only read between other units. */
 	for (uint64_t unit = load->unit; unit < load->end; unit++) {
 		n = unit_missing(store, unit, &at);
 		if (!n || !peer_store_takes(store, unit))
@@ -64,8 +64,8 @@ static int read_units(struct peer_job *job, const struct peer_load *load)
 	return rc;
 }
 
-/* Where the units end that are read with this one: those that are to be read here as well, as long
- * as it is about one request. Under the job lock. */
+/* Returns where the units end that are read with this one. These are to be read here as well, and
+ * make about one request. Under the job lock. */
 static uint64_t load_end(const struct peer_job *job, uint64_t unit)
 {
 	const struct peer_store *store = &job->store;
@@ -83,30 +83,31 @@ static void units_set(struct peer_job *job, const struct peer_load *load, enum p
 		job->store.at[unit].state = state;
 }
 
-/* Claims a unit and reads it. Neighbours come with it unless a reader waits that will want others
- * first. Under the job lock, which it releases meanwhile. */
+/* Claims a unit and reads it. Neighbours come with it, unless a reader waits that will want other
+ * units first. Under the job lock, which it releases meanwhile. */
 static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 {
 	struct peer_load load = {.next = job->fills.loads, .unit = unit, .haste = haste}, **link;
 	int rc;
 
 	load.end = haste == RUN_LATER || job->fills.in_order ? load_end(job, unit) : unit + 1;
-	load.place = job->fills.next - 1; /* of one that none waits for */
+	load.place = job->fills.next - 1; /* means something if no reader waits for the unit */
 	units_set(job, &load, UNIT_LOADING);
 	job->fills.loads = &load;
 	do {
 		pthread_mutex_unlock(&job->lock);
 		rc = read_units(job, &load);
 		pthread_mutex_lock(&job->lock);
-		/* A reader may have asked for a unit after it was given up. */
+		/* A reader may have asked for a unit after its read was given up. */
 	} while (rc == EAGAIN && load.haste == RUN_NOW);
 	for (link = &job->fills.loads; *link != &load; link = &(*link)->next)
 		;
 	*link = load.next;
 	job->fills.cancelled |= rc == ECANCELED;
-	/* What could not be read is not read again here: its readers ask storage themselves. */
+	/* A unit that could not be read is not read again here: its readers ask storage
+	 * themselves. */
 	units_set(job, &load, rc == ECANCELED || rc == EAGAIN ? UNIT_EMPTY : UNIT_READY);
-	/* Others may have passed by its neighbours meanwhile. */
+	/* Other threads may have passed by its neighbours meanwhile. */
 	if (rc == EAGAIN && load.place < job->fills.next)
 		job->fills.next = load.place;
 	pthread_cond_broadcast(&job->fills.filled);
@@ -124,7 +125,8 @@ void fill_hurry(struct peer_job *job, uint64_t unit)
 	}
 }
 
-/* All threads that fill may wait for a quiet time to end. */
+/* Puts back the units that no reader waits for. Otherwise all fillers may wait for a quiet time to
+ * end. */
 static void put_back_later(struct peer_job *job)
 {
 	bool any = false;
@@ -139,8 +141,8 @@ static void put_back_later(struct peer_job *job)
 		loader_hurry(job->loader);
 }
 
-/* The shelf's pages go as their records are taken, but for those that say where the other values of
- * a unit of this rank's stand. */
+/* Frees the shelf's pages as their records are taken, but not pages that say where the other values
+ * of a unit of this rank's stand. */
 void fill_from_shelf(struct peer_job *job)
 {
 	struct peer_store *store = &job->store;
@@ -163,7 +165,7 @@ void fill_from_shelf(struct peer_job *job)
 	}
 }
 
-/* The next unit to be read. false: there is none now. Under the job lock. */
+/* Finds the next unit to be read. Returns false if there is none now. Under the job lock. */
 static bool next_unit(struct peer_job *job, uint64_t *unit, enum run_haste *haste)
 {
 	struct peer_urgent *first;

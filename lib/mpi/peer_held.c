@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Sums up a job's units, and says which rank has one already because it has numbered its records,
- * and which rank of a node a unit's home is.
+/* Sums up a job's units, and finds which rank has a unit already because it has numbered its
+ * records, and which rank of a node a unit's home is.
  *
- * Values inside leaf pages have been read when the records are numbered. So the rank that has
- * counted a unit's leaves, and kept them, is its home, if there is room.
- */
+ * The numbering of records reads the values inside leaf pages. So the rank that has counted a
+ * unit's leaves, and kept them, is the unit's home, if there is room. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -16,7 +15,7 @@
 
 enum { SUMS_AT_ONCE = 1 << 20 };
 
-/* What a leaf's records come to, spread evenly over the units that they are in. */
+/* Spreads the bytes of a leaf's records evenly over the units that they are in. */
 static void leaf_add(const struct placement_spec *spec, uint64_t first, uint64_t end,
 		     const struct index_weight *weight, uint64_t *sums)
 {
@@ -32,7 +31,8 @@ static void leaf_add(const struct placement_spec *spec, uint64_t first, uint64_t
 	}
 }
 
-/* Two numbers a unit: bytes, and bytes on a shelf, first of what this rank has counted. */
+/* Sums up two numbers a unit: bytes, and bytes on a shelf. Begins with what this rank has
+ * counted. */
 static int sums_make(const struct mpi_job *place, const struct index_kept *kept,
 		     const struct placement_spec *spec, uint64_t units, uint64_t *sums)
 {
@@ -106,12 +106,12 @@ uint64_t peer_held_bytes(const void *bytes, uint64_t unit)
 	return ((const uint64_t *)bytes)[unit];
 }
 
-/* The giving of homes: its plan, and what room the ranks have left for them. */
+/* The state while homes are given, with the room that the ranks have left for homes. */
 struct giving {
 	struct peer_job *job;
 	const struct placement_spec *spec;
 	const struct stage_peers *peers;
-	uint64_t *left; /* [rank * PLACES + place]; in memory as much as a rank's store takes */
+	uint64_t *left; /* [rank * PLACES + place]; for memory, as much as a rank's store takes */
 };
 
 static int ranks_on(const struct giving *giving, uint32_t node)
@@ -129,7 +129,7 @@ static uint64_t *left_to(const struct giving *giving, uint32_t rank, enum peer_p
 	return giving->left + (size_t)rank * PLACES + place;
 }
 
-/* The rank of a node that has the most room left in a place. */
+/* Returns the rank of a node that has the most room left in a place. */
 static uint32_t roomiest(const struct giving *giving, uint32_t node, uint64_t unit,
 			 enum peer_place place)
 {
@@ -147,9 +147,9 @@ static uint32_t roomiest(const struct giving *giving, uint32_t node, uint64_t un
 	return best;
 }
 
-/* The plan knows the node's room, which is its ranks', each its own. So what has more than its
- * part of the node's memory, because ranks hold records already, goes to disk; what the plan has
- * on disk, into memory that is left so. */
+/* The plan knows the node's room, of which each rank has its own part. Some ranks hold more records
+ * already than their part of the node's memory: the rest goes to disk. Units that the plan has on
+ * disk go into memory that is left in this way. */
 static uint16_t home_give(const struct giving *giving, uint64_t unit,
 			  const struct placement_holder *home, uint32_t holder)
 {
@@ -178,7 +178,8 @@ static uint16_t home_give(const struct giving *giving, uint64_t unit,
 	return (uint16_t)(home->node * PLACES + place);
 }
 
-/* Homes that the plan has in a place, of units that the node holds already, or of the others. */
+/* Gives the homes that the plan has in a place. `holds`: of units that the node holds already, or
+ * of the other units. */
 static void homes_give(const struct giving *giving, const struct placement *plan,
 		       const struct peer_held *held, enum peer_place place, bool holds,
 		       uint16_t *homes)

@@ -4,10 +4,9 @@
  *
  * A unit is a few requests' worth of neighbouring records: its home reads it at once, and stays its
  * home. Each rank plans further copies anew when its loader goes beyond the planned epochs, alike
- * and without a word to the others. What no plan has here any more stays until its room is wanted:
- * then what this node reads last goes first (Belady). On a disk nothing goes, as its file only
- * grows: the first plan gives its room away for good.
- */
+ * and without a word to other ranks. Units that no plan has here any more stay until their room is
+ * wanted. Then the unit that this node reads last goes first (Belady). On a disk nothing goes, as
+ * its file only grows: the first plan gives its room away for good. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -21,11 +20,11 @@
 
 enum {
 	UNIT_BYTES = 256 << 10,
-	LOAD_BYTES = 1 << 20, /* of units that are read together */
+	LOAD_BYTES = 1 << 20, /* bytes of units that are read together */
 	UNIT_PIECES = 8,      /* at its ends a unit shares pieces with its neighbours */
-	UNITS_LEAST = 8,      /* a node has no fewer, if it can be helped */
-	LEAF_UNITS = 128,     /* a rank has no fewer of what it has numbered: where its part ends,
-				another one has read half of a unit */
+	UNITS_LEAST = 8,      /* a node has no fewer units, if it can be helped */
+	LEAF_UNITS = 128,     /* a rank has no fewer units of what it has numbered: where its part
+				 ends, another rank has read half of a unit */
 	EPOCHS_MOST = 8,
 	EPOCHS_LEAST = 2,
 	READS_MOST = 20000000, /* records times epochs, more or less */
@@ -33,8 +32,8 @@ enum {
 	THREADS_MOST = 4,
 };
 
-/* Every node's room, by place: the least that its ranks know of; they may name different
- * directories or none. */
+/* Tells all ranks every node's room, by place. It is the least that the node's ranks know of; they
+ * may name different directories or none. */
 static int rooms_share(const struct mpi_job *place, const uint64_t *room, uint64_t *rooms)
 {
 	int n = place->place.nodes * PLACES;
@@ -66,7 +65,7 @@ static uint32_t holder_rank(const struct stage_peers *peers, uint32_t node, uint
 	return (uint32_t)peers->ranks[peers->first[node] + (int)(unit % count)];
 }
 
-/* What plans after the first are made of. */
+/* What plans after the first one are made of. */
 struct peer_again {
 	struct placement_spec spec;
 	struct stage_peers peers;
@@ -102,7 +101,7 @@ static void copies_take(struct peer_job *job, const struct placement *plan,
 		job->store.at[unit].role = role;
 }
 
-/* What the plan says, homes apart. */
+/* Takes what the plan says, without the homes. */
 static void places_take(struct peer_job *job, const struct placement *plan,
 			const struct stage_peers *peers, bool copies)
 {
@@ -129,7 +128,7 @@ static int compare_times(const void *a, const void *b)
 	return (x->time > y->time) - (x->time < y->time);
 }
 
-/* Homes here, by their first use. */
+/* Sorts the units with their home here by their first use. */
 static int own_sort(struct peer_job *job, const struct placement *plan)
 {
 	struct wanted *wanted = calloc(job->fills.count + 1, sizeof(*wanted));
@@ -196,7 +195,7 @@ static struct peer_planned records_planned(const struct peer_job *job)
 	return planned;
 }
 
-/* How many records are a unit, and how many epochs are looked at then. */
+/* Decides how many records a unit has, and how many epochs the plan looks at. */
 static void units_size(struct placement_spec *plan, uint64_t records, const uint64_t *sizes)
 {
 	uint64_t each = sizes[0] / records + 1 + PEER_RECORD_SPENT, wanted = sizes[1] * UNIT_PIECES;
@@ -204,7 +203,8 @@ static void units_size(struct placement_spec *plan, uint64_t records, const uint
 
 	wanted = wanted > most ? most : wanted;
 	wanted = wanted > UNIT_BYTES ? wanted : UNIT_BYTES;
-	/* Of what lies in leaves nothing is to be read in large requests any more. */
+	/* The numbering has read the leaves, so that their values need no large requests any
+	 * more. */
 	most = leaves ? (uint64_t)((unsigned __int128)sizes[0] * sizes[0] / leaves) / plan->ranks /
 				LEAF_UNITS
 		      : wanted;
@@ -220,7 +220,7 @@ static void units_size(struct placement_spec *plan, uint64_t records, const uint
 	plan->epochs = epochs > EPOCHS_MOST ? EPOCHS_MOST : epochs ? (uint32_t)epochs : 1;
 }
 
-/* The node of each rank. NULL: no memory. */
+/* Returns the node of each rank, or NULL without memory. */
 static uint32_t *nodes_of_ranks(const struct mpi_job *place, const struct stage_peers *peers)
 {
 	uint32_t *nodes = malloc((size_t)place->place.ranks * sizeof(*nodes));
@@ -231,7 +231,7 @@ static uint32_t *nodes_of_ranks(const struct mpi_job *place, const struct stage_
 	return nodes;
 }
 
-/* The code is agreed. */
+/* Makes the first plan. The code is agreed. */
 static int placement_first(struct peer_job *job, const struct mpi_job *place,
 			   struct peer_again *again, struct placement_spec *plan,
 			   const uint64_t *sizes, const struct index_kept *kept)
@@ -276,7 +276,7 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 		rc = stage_peers_find(&again->peers, place);
 	if (!rc)
 		rc = rooms_share(place, size->room, rooms);
-	/* Of one rank, for all must plan alike. */
+	/* Rank 0's sizes count, because all ranks must plan alike. */
 	if (!rc)
 		rc = mpi_error_code(mpi_bcast(sizes, 3, MPI_UINT64_T, 0, place->all));
 	for (int i = 0; !rc && i < place->place.nodes * PLACES; i++)
@@ -315,7 +315,7 @@ void peer_plan_free(struct peer_job *job)
 
 /* --- later epochs ----------------------------------------------------------------------------- */
 
-/* Where one epoch alone is planned there are no copies. */
+/* A plan for one epoch has no copies. */
 bool peer_plan_is_old(const struct peer_job *job)
 {
 	uint64_t epochs = job->plan.again ? job->plan.again->spec.epochs : 0;
@@ -324,8 +324,8 @@ bool peer_plan_is_old(const struct peer_job *job)
 	       job->plan.epoch / epochs * epochs != job->plan.first;
 }
 
-/* What was here and is not planned to be any more, what is read last first. A list that there is no
- * memory for is empty: then nothing more is kept. */
+/* Lists the units that were here and that the plan no longer has here, last read first. Without
+ * memory for the list it is empty: then nothing more is kept. */
 static void stale_find(struct peer_job *job, const struct placement *plan)
 {
 	struct peer_store *store = &job->store;
@@ -350,7 +350,7 @@ static void stale_find(struct peer_job *job, const struct placement *plan)
 	peer_store_let_go(store, stale, n);
 }
 
-/* The room of memory alone. NULL: no memory. */
+/* Returns the nodes' room in memory, and none on disk; NULL without memory. */
 static uint64_t *rooms_of_memory(const struct placement_spec *spec)
 {
 	uint64_t *rooms = calloc((size_t)spec->nodes * PLACES, sizeof(*rooms));
@@ -380,7 +380,7 @@ void peer_plan_again(struct peer_job *job)
 	placement_free(plan);
 	free(rooms);
 	pthread_mutex_lock(&job->lock);
-	/* Without memory for a plan the older one goes on. */
+	/* Without memory for a plan, the older plan goes on. */
 	job->plan.first = spec.first_epoch;
 	job->plan.under_way = false;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The thread that serves a rank's peers: when it looks around and when it sleeps, and how all
- * services of a job end, whenever and in whatever order loaders are closed.
+/* Runs the thread that serves a rank's peers: decides when it looks around and when it sleeps, and
+ * ends all services of a job, whenever and in whatever order loaders are closed.
  *
- * Work of its own process wakes the service. What peers send it finds when it looks: often while it
- * waits for an answer, else the more seldom the longer nothing has come.
+ * Work of its own process wakes the service. It finds what peers send when it looks: often while it
+ * waits for an answer, otherwise the more seldom the longer nothing has come.
  *
  * A rank that has closed its loader, and has all answers that it has asked for, says so by a
- * non-blocking barrier, and goes on answering. When all have said so no rank asks any more. A
- * process that exits before waits for that.
- */
+ * non-blocking barrier, and goes on answering. When all ranks have said so, no rank asks any more.
+ * A process that exits before waits for that. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -29,8 +28,8 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
 	struct peer_job *jobs;
-	struct peer_job *left; /* which have not ended well, and of which MPI may still read or write */
-	pid_t process; /* whose jobs they are: a forked child has none */
+	struct peer_job *left; /* jobs that have not ended well: MPI may still use their memory */
+	pid_t process;         /* the jobs'; a forked child has no jobs */
 } serving = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.ended = PTHREAD_COND_INITIALIZER,
@@ -131,7 +130,7 @@ static enum ending end_step(struct peer_job *job)
 
 	MPI_Finalized(&finalized);
 	pthread_mutex_lock(&job->lock);
-	/* Without a wake: the service would have news for itself at each look. */
+	/* Without service_wake(): the service would have news of its own at each look. */
 	job->finalizing |= finalized != 0;
 	if (job->finalizing)
 		job->over = true;
@@ -159,7 +158,7 @@ static void job_tell(struct peer_job *job)
 		 (unsigned long long)job->counts.naps);
 }
 
-/* What MPI may still read or write stays, when they did not end together. */
+/* If the ranks did not end together, the memory that MPI may still read or write stays. */
 static void job_end(struct peer_job *job, bool well)
 {
 	struct peer_job **link;
@@ -181,14 +180,14 @@ static void job_end(struct peer_job *job, bool well)
 	*link = job->next;
 	pthread_mutex_lock(&job->lock);
 	job->gone = true;
-	asks_put(job, job->asked); /* which are refused now */
+	asks_put(job, job->asked); /* which refuses them now */
 	job->asked = NULL;
 	closed = job->closed;
 	if (!well) {
 		job->next = serving.left;
 		serving.left = job;
 	}
-	/* If it is still open, the thread that closes the loader frees it, perhaps at once. */
+	/* If the loader is still open, the thread that closes it frees the job, perhaps at once. */
 	pthread_mutex_unlock(&job->lock);
 	if (closed && well)
 		job_free(job);
@@ -196,8 +195,8 @@ static void job_end(struct peer_job *job, bool well)
 	pthread_mutex_unlock(&serving.lock);
 }
 
-/* Whether a program that exits has failed: it has not ended MPI, which it has begun. Of its sessions MPI tells nothing:
- * one that has these alone tells it by its status. */
+/* Whether a program that exits has failed, because it has begun MPI and not ended it. MPI does not
+ * tell of sessions: a program with sessions alone has failed if its status is not 0. */
 static bool has_failed(int status)
 {
 	int begun = 0, finalized = 0;
@@ -207,8 +206,8 @@ static bool has_failed(int status)
 	return begun ? !finalized : status != 0;
 }
 
-/* At exit: the others may still ask, and MPI_Finalize would have waited for them too. A program
- * that exits without it has failed: its job is to end at once, as it would without us. */
+/* At exit other ranks may still ask, and MPI_Finalize would have waited for them too. The job of a
+ * program that has failed must end at once, as it would without lmdbio. */
 static void exit_begins(int status, void *unused)
 {
 	(void)unused;
@@ -266,7 +265,8 @@ static void *service_run(void *argument)
 		any |= answers_step(job);
 		any |= asks_late(job, now);
 		ending = end_step(job);
-		/* An answer waits for a unit or a disk here, whose threads wake the service. */
+		/* Answers that wait for a unit or a disk need no frequent looks: the threads there
+		 * wake the service. */
 		ns = mpi_nap_next(&rest, any, wire_is_idle(&job->wire) ? NAP_IDLE : NAP_BUSY);
 		if (ns && ending == GOES_ON)
 			nap(job, ns);
@@ -275,9 +275,9 @@ static void *service_run(void *argument)
 	return NULL;
 }
 
-/* With a session of ours MPI goes on when the program ends it, until the session ends, which is in
- * the service's own thread: MPICH takes its locks away in MPI_Finalize, so that a thread that is in
- * any call of MPI then would be lost. */
+/* With a session of lmdbio's, MPI goes on when the program ends it, until the service's own thread
+ * ends the session. MPI_Finalize of MPICH takes its locks away, so a thread that is in a call of
+ * MPI at that time would be lost. */
 int service_start(struct peer_job *job)
 {
 	int rc = mpi_session_open(&job->session);

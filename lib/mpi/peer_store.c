@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Keeps a rank's records for its job.
  *
- * What has its place on the disk is the disk tier's (loader/disk_tier.c), which says what is there;
- * here it is only counted.
- */
+ * Records whose place is the disk belong to the disk tier (loader/disk_tier.c), which says what is
+ * there. This file only counts them. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -40,7 +39,8 @@ void peer_store_close_units(struct peer_store *store)
 		pthread_mutex_destroy(&store->lock);
 }
 
-/* The record's place in its unit, or NULL. What is set there is never taken away but its memory. */
+/* Returns the record's place in its unit, or NULL. The place stays for good; only its memory may
+ * go. */
 static struct peer_kept *kept_of(const struct peer_store *store, uint64_t record)
 {
 	const struct peer_unit *unit = &store->at[peer_store_unit(store, record)];
@@ -102,7 +102,7 @@ uint64_t peer_store_unit_count(const struct peer_store *store, uint64_t unit)
 							    : store->unit_records;
 }
 
-/* Everything of a unit. Under the peer_store lock. */
+/* Frees all records of a unit. Under the peer_store lock. */
 static void unit_free(struct peer_store *store, uint64_t number)
 {
 	struct peer_unit *unit = &store->at[number];
@@ -120,7 +120,7 @@ static void unit_free(struct peer_store *store, uint64_t number)
 	}
 }
 
-/* Room for so many bytes more, if need be of units that no plan has here. Under the peer_store
+/* Makes room for `size` more bytes, if need be of units that no plan has here. Under the peer_store
  * lock. */
 static bool make_room(struct peer_store *store, uint64_t size)
 {
@@ -152,7 +152,7 @@ static uint64_t unit_on_disk(const struct peer_store *store, uint64_t unit)
 	return n;
 }
 
-/* A record that two threads give at once may be counted twice, so the count alone says nothing. */
+/* Two threads may offer a record at once and count it twice, so the count alone says nothing. */
 static void count_on_disk(struct peer_store *store, uint64_t unit, uint32_t n)
 {
 	uint64_t all = peer_store_unit_count(store, unit);
@@ -173,8 +173,8 @@ bool peer_store_takes(const struct peer_store *store, uint64_t unit)
 	return !store->at[unit].on_disk || store->disk->health(store->disk_state) == TIER_GOOD;
 }
 
-/* Without the peer_store lock: a thread that wants something of memory does not wait for the disk.
- */
+/* Without the peer_store lock, so that a thread that wants a record in memory does not wait for the
+ * disk. */
 static uint64_t keep_on_disk(struct peer_store *store, uint64_t record, const MDB_val *key,
 			     const MDB_val *data)
 {

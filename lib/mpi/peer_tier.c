@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows the loader what its job keeps, as rows of its table of tiers: what is in memory here,
- * what is on the disk here, and what other ranks have. */
+/* Shows the loader what its job keeps, as rows of its table of tiers: records in memory here, on
+ * the disk here, and on other ranks. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -52,7 +52,7 @@ static struct tier_space disk_space(void *state)
 	return store->disk->space(store->disk_state);
 }
 
-/* From here, wherever it is. false: it is not here. */
+/* Takes a record from memory or disk here. Returns false if it is not here. */
 static bool take_here(struct peer_job *job, struct tier_fetch *fetch)
 {
 	fetch->source = SOURCE_MEMORY;
@@ -79,7 +79,7 @@ static void peer_close(void *state)
 	pthread_mutex_lock(&job->lock);
 	job->loader = NULL;
 	job->closed = true;
-	/* What broke off may still be written to. */
+	/* MPI may still write to a job that has broken off. */
 	last = job->gone && job->comm == MPI_COMM_NULL;
 	service_wake(job);
 	pthread_mutex_unlock(&job->lock);
@@ -87,7 +87,7 @@ static void peer_close(void *state)
 		job_free(job);
 }
 
-/* --- with others ------------------------------------------------------------------------------ */
+/* --- on other ranks --------------------------------------------------------------------------- */
 
 static bool is_asked(const struct peer_job *job, uint32_t rank)
 {
@@ -112,7 +112,7 @@ static struct ready_source source_of(const struct peer_job *job, uint32_t rank, 
 	};
 }
 
-/* Of the ranks that have a unit, or can read it, the one that will answer first. */
+/* Chooses the rank that will answer first, of the ranks that have a unit or can read it. */
 static uint32_t choose_peer(const struct peer_job *job, uint64_t unit)
 {
 	struct ready_source sources[1 + PEER_COPIES];
@@ -145,7 +145,7 @@ static bool others_has(void *state, uint64_t record)
 	return !job->over && choose_peer(job, unit) != PEER_NOBODY;
 }
 
-/* The question that a record goes with, made if there is none yet. NULL: no memory. */
+/* Returns the question that a record goes with, made if there is none yet; NULL without memory. */
 static struct peer_ask *ask_for(struct peer_job *job, struct peer_ask **asks, uint32_t rank,
 				struct peer_wait *wait)
 {
@@ -164,7 +164,8 @@ static struct peer_ask *ask_for(struct peer_job *job, struct peer_ask **asks, ui
 	return ask;
 }
 
-/* What is kept by others is asked for. true: the record's home is here. */
+/* Takes a record that is here, or asks the ranks that keep it. Returns true if this rank must read
+ * it. */
 static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct peer_ask **asks,
 			struct peer_wait *wait)
 {
@@ -201,7 +202,7 @@ static void asks_wait(struct peer_job *job, struct peer_wait *wait)
 	pthread_mutex_unlock(&job->lock);
 }
 
-/* A copy may have gone since this rank was told of it: then the home has it. */
+/* A copy may have gone since its rank told of it. Then the home has the record. */
 static void fetch_from_homes(struct peer_job *job, struct tier_fetch *each, size_t n,
 			     struct peer_wait *wait)
 {
@@ -280,7 +281,7 @@ const struct tier_ops peer_tier_own = {
 	.close = peer_close,
 };
 
-/* Without an offer: peer_tier_own has been offered what has its place on the disk here. */
+/* Without an offer: peer_tier_own was offered the records whose place is the disk. */
 const struct tier_ops peer_tier_disk = {
 	.name = "kept on disk",
 	.has = disk_has,

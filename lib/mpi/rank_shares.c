@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* What the ranks have up to a level, no more than `most`. */
+/* Returns what the ranks keep if each keeps up to `level` leaves; at most `most`. */
 static uint64_t filled(const uint64_t *can, int ranks, uint64_t level, uint64_t most)
 {
 	uint64_t sum = 0;
@@ -22,7 +22,7 @@ void index_share(uint64_t count, const uint64_t *can, int ranks, uint64_t *first
 	uint64_t n = (uint64_t)ranks, kept = filled(can, ranks, count, count);
 	uint64_t low = 0, high = count, left = count - kept, extra;
 
-	/* The lowest level at which all that can be kept is. */
+	/* Finds the lowest level at which the ranks keep all that they can. */
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
@@ -31,7 +31,7 @@ void index_share(uint64_t count, const uint64_t *can, int ranks, uint64_t *first
 		else
 			high = middle;
 	}
-	/* So many stand at the level for want of anything below it. */
+	/* So many ranks keep `low` leaves; the other ranks that could keep one less. */
 	extra = kept - (low ? filled(can, ranks, low - 1, kept) : 0);
 	firsts[0] = 0;
 	for (int i = 0; i < ranks; i++) {
@@ -47,8 +47,8 @@ void index_share(uint64_t count, const uint64_t *can, int ranks, uint64_t *first
 
 enum {
 	PAGE = 4 << 10,
-	BORDER = 1 << 20,       /* what storage and arena like best */
-	BORDER_SHARE = 8 << 20, /* a share from which on a border's rest is no imbalance */
+	BORDER = 1 << 20,       /* the size that suits storage and arena best */
+	BORDER_SHARE = 8 << 20, /* rounding such a share up to a border makes no imbalance */
 };
 
 void stage_shares_cut(struct stage_shares *shares, uint64_t size, int ranks, uint64_t buffer,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says which rank reads which bytes of a staging, in which step, and counts which leaf pages of an
- * index. Pure arithmetic, so that every rank knows every other's part without asking. */
+/* Says which rank reads which bytes of a staging in which step, and which rank counts which leaf
+ * pages of an index. This is pure arithmetic, so every rank can compute the other ranks' parts. */
 #ifndef LMDBIO_MPI_RANK_SHARES_H
 #define LMDBIO_MPI_RANK_SHARES_H
 
@@ -8,14 +8,14 @@
 
 struct stage_shares {
 	uint64_t size;   /* bytes of the file */
-	uint64_t each;   /* bytes of a share; the last ones may be shorter, or empty */
-	uint64_t buffer; /* bytes of a step, of each share */
+	uint64_t each;   /* bytes of a share; the last shares may be shorter, or empty */
+	uint64_t buffer; /* bytes of each share that one step reads */
 	uint64_t steps;  /* of every rank */
 };
 
-/* Bytes of the file, in [offset, offset + length). Length 0: nothing, and offset is then where the
- * file's last page begins, because it must be inside of what others read (ROMIO spans its reads
- * from the least offset to the greatest). */
+/* Bytes of the file, in [offset, offset + length). Length 0: nothing. Then offset is where the
+ * file's last page begins, because it must be inside of what other ranks read (ROMIO spans its
+ * reads from the least offset to the greatest). */
 struct stage_part {
 	uint64_t offset, length;
 };
@@ -26,15 +26,15 @@ struct stage_part {
 void stage_shares_cut(struct stage_shares *shares, uint64_t size, int ranks, uint64_t buffer,
 		      uint64_t piece);
 
-/* What `rank` reads in `step`. */
+/* Returns what `rank` reads in `step`. */
 struct stage_part stage_shares_part(const struct stage_shares *shares, int rank, uint64_t step);
 
-/* Bytes that all ranks have behind them after so many steps. */
+/* Returns how many bytes all ranks have read after `steps` steps. */
 uint64_t stage_shares_done(const struct stage_shares *shares, int ranks, uint64_t steps);
 
-/* firsts[rank] ... firsts[rank + 1] - 1 are the rank's, of `count` leaves: as evenly as can be,
- * but no rank gets more than it can keep, can[rank], as long as others can. `firsts` has one
- * more entry than there are ranks. */
+/* Deals `count` leaves: a rank's are firsts[rank] ... firsts[rank + 1] - 1. The shares are as even
+ * as can be, but no rank gets more than it can keep, can[rank], as long as other ranks can keep
+ * more. `firsts` has one more entry than there are ranks. */
 void index_share(uint64_t count, const uint64_t *can, int ranks, uint64_t *firsts);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Lets the members of a node come to their server, and leave it. */
+/* Accepts the members of a node at their server, and lets them leave. */
 #include "config.h"
 #include "mpi/server_private.h"
 
@@ -59,7 +59,8 @@ static void client_accept(struct server *server)
 	struct server_client *client = fd < 0 ? NULL : calloc(1, sizeof(*client));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
 
-	/* What cannot be taken would stay, and end each sleep of the server; so it is refused. */
+	/* A connection that cannot be accepted would stay, and end each sleep of the server. So the
+	 * server closes the listener. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
 		server_sets_starve(server);
 		listener_close(server);
@@ -84,7 +85,7 @@ static bool status_send(const struct server *server, int fd)
 	return !node_send(fd, text, length, -1);
 }
 
-/* The first message of a member. Returns whether the connection goes on. */
+/* Answers the first message of a member. Returns whether the connection goes on. */
 static bool client_hello(struct server *server, struct server_client *client)
 {
 	struct node_answer answer = {.version = NODE_VERSION, .error = EPROTO};
@@ -114,7 +115,7 @@ static bool client_hello(struct server *server, struct server_client *client)
 	return !node_send(client->fd, &answer, sizeof(answer), -1) && !answer.error;
 }
 
-/* Bells only wake; that has happened. */
+/* Discards bells, which have done their work: they only wake the server. */
 static bool client_listen(struct server_client *client)
 {
 	char bells[16];

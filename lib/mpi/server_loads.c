@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds: how long a waiting load waits for room; until room is looked for again; of a
- * heart beat. */
+/* Nanoseconds: how long a waiting load waits for room, and how long if peers wait for it; until the
+ * server looks for room again; of a heart beat. */
 static const uint64_t room_limit = 100000000, room_for_asks = 50000000, full_ns = 1000000,
 		      beat_every = 50000000;
 
@@ -145,7 +145,7 @@ static void load_free(struct server *server, struct server_load *load)
 	free(load);
 }
 
-/* Members that wait for the chunk read it for themselves. */
+/* Members that wait for the chunk then read it themselves. */
 static void refuse(struct server_load *load)
 {
 	place_give_up(load);
@@ -163,8 +163,8 @@ static bool is_there(const struct server_load *load)
 	return !arena_missing(load->set->arena, first, first + blocks, &run);
 }
 
-/* Room for what is missing of a chunk is made before it is fetched: what is fetched in vain is dear.
- * A failure is costly too, so it is not tried again at once. */
+/* Makes room for what is missing of a chunk before the chunk is fetched, because a fetch in vain is
+ * expensive. A failure is expensive too, so the server does not try again at once. */
 static bool room_make(struct server_load *load, uint64_t now)
 {
 	struct server_set *set = load->set;
@@ -185,8 +185,8 @@ static bool room_make(struct server_load *load, uint64_t now)
 	return false;
 }
 
-/* Chunks that are wanted beside one another get their memory in huge pages, before they are
- * fetched: a chunk for itself would leave half of a page without use. */
+/* Chunks that are wanted beside one another get their memory in huge pages before they are fetched.
+ * A single chunk would leave half of a huge page unused. */
 static void memory_prepare(struct server *server, const struct server_load *load)
 {
 	struct server_set *set = load->set;
@@ -204,9 +204,9 @@ static void memory_prepare(struct server *server, const struct server_load *load
 		arena_prepare(set->arena, first, end - first);
 }
 
-/* Claims memory in the arena for all of a chunk, where that is a huge page: then bytes that are read
- * need no copy from a buffer. And one that another node is asked for is claimed meanwhile: a reader
- * of this node that waits for it sees that it is on its way. */
+/* Claims memory in the arena for all of a chunk, where that is a huge page, so that bytes that are
+ * read need no copy from a buffer. A chunk that another node is asked for is claimed meanwhile: a
+ * reader of this node that waits for it sees that it is on its way. */
 static void place_take(struct server *server, struct server_load *load)
 {
 	struct arena *arena = load->set->arena;
@@ -218,7 +218,7 @@ static void place_take(struct server *server, struct server_load *load)
 	if (load->place || load->reserved < blocks || !arena_place(arena, offset, length) ||
 	    !arena_claim(arena, load->chunk))
 		return;
-	/* A claimed chunk is not taken away. */
+	/* No process evicts a claimed chunk. */
 	if (arena_missing(arena, first, first + blocks, &run) == blocks)
 		load->place = arena_place(arena, offset, length);
 	if (!load->place)
@@ -239,7 +239,7 @@ static bool fill(struct server_load *load)
 		return true;
 	}
 	for (; (n = arena_missing(arena, start, end, &run)) > 0; start = run + n) {
-		/* Something of it may have been evicted since. */
+		/* Blocks of the chunk may have been evicted since. */
 		if (n > load->reserved && !arena_reserve(arena, n - load->reserved))
 			return false;
 		load->reserved = n > load->reserved ? n : load->reserved;
@@ -252,13 +252,13 @@ static bool fill(struct server_load *load)
 	return true;
 }
 
-/* Members that wait are told in any case: they look for themselves then. */
+/* Answers the members that wait in any case. They then look for themselves. */
 static void put(struct server *server, struct server_load *load)
 {
 	struct arena *arena = load->set->arena;
 	bool put = true;
 
-	/* Else a member brings it by itself. */
+	/* Otherwise a member brings the chunk itself. */
 	if (load->place || arena_claim(arena, load->chunk)) {
 		put = fill(load);
 		if (put && server->place.nodes > 1 && load->order.owner == server->place.node)
@@ -368,7 +368,7 @@ static bool read_start(struct server *server, struct server_load *load)
 	return true;
 }
 
-/* What has come is right for the snapshot if the file has not changed since. */
+/* The bytes that have come belong to the snapshot if the file has not changed since. */
 static void read_end(struct server *server, struct io_request *request)
 {
 	struct server_load *load = request->tag;
@@ -431,7 +431,7 @@ static bool ask_start(struct server *server, struct server_load *load)
 	return false;
 }
 
-/* Takes a load on its way, or puts it back to where it comes first. */
+/* Starts a load, or puts it back at the head of its queue. */
 static bool load_start(struct server *server, struct server_load *load, enum load_way way)
 {
 	struct server_queue *queue = load->urgent ? &server->urgent : &server->ahead;
@@ -446,19 +446,19 @@ static bool load_start(struct server *server, struct server_load *load, enum loa
 	return false;
 }
 
-/* A chunk that two nodes were late with is not asked for again. */
+/* After two late nodes, a chunk is read from storage. */
 void server_load_pass(struct server *server, struct server_load *load, bool alone)
 {
 	server->asks--;
 	under_way_remove(server, load);
-	if (load->passed <= load->turn) /* a peer may have told of more meanwhile */
+	if (load->passed <= load->turn) /* a peer may have told of more nodes meanwhile */
 		load->passed = load->turn + 1;
 	load->alone = alone || ++load->late > 1;
 	load->urgent = true;
 	load_enqueue(server, load);
 }
 
-/* COMES_LATER too where no buffer of its kind is free. */
+/* Also returns COMES_LATER if no buffer of the kind is free. */
 static enum load_way way_now(struct server *server, struct server_load *load)
 {
 	enum load_way way = server_turn(server, load);
@@ -467,7 +467,8 @@ static enum load_way way_now(struct server *server, struct server_load *load)
 	return full ? COMES_LATER : way;
 }
 
-/* Where there is no memory for a buffer, members read the chunk for themselves, and so do peers. */
+/* Gives a load up that finds no memory for a buffer. Members and peers read the chunk
+ * themselves. */
 static void load_drop(struct server *server, struct server_queue *queue, struct server_load *load)
 {
 	queue_remove(queue, load);
@@ -481,7 +482,8 @@ static bool has_waited(const struct server_load *load, uint64_t now, uint64_t li
 	return now - load->began > settings_patience(limit);
 }
 
-/* Starts what can be started of a queue; what must wait for a buffer of its kind is passed by. */
+/* Starts the loads of a queue that can start. Loads that must wait for a buffer of their kind
+ * stay. */
 static bool queue_step(struct server *server, struct server_queue *queue, uint64_t now)
 {
 	struct server_load *load = queue->first, *next;
@@ -533,7 +535,7 @@ static bool wishes_step(struct server *server)
 	return any;
 }
 
-/* Sets that shall be here are brought while there are no wishes. */
+/* Brings the named sets while there are no wishes. */
 static bool lasting_step(struct server *server)
 {
 	if (server->ending || server->urgent.first || server->ahead.first)

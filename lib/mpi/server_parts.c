@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The part of a data set on a node's local disk: the server reads it in place of storage, as far as it is
+/* Reads the part of a data set on a node's local disk in place of storage, as far as the part is
  * there and right. */
 #include "config.h"
 #include "mpi/server_private.h"
@@ -45,7 +45,7 @@ bool server_part_came(struct server_set *set, const struct io_request *request)
 {
 	uint64_t chunk = request->offset / ARENA_CHUNK;
 
-	/* Its head follows the data, so that nothing ends before. */
+	/* The head follows the data, so that no read of a chunk ends early. */
 	if (!request->error && request->done == request->length &&
 	    part_file_is(&set->part, chunk, request->buffer)) {
 		set->counts.local_bytes += request->length;
@@ -56,7 +56,7 @@ bool server_part_came(struct server_set *set, const struct io_request *request)
 			 set->path, chunk,
 			 request->error ? strerror(request->error) : "not what was staged");
 	set->part_told = true;
-	/* A disk that fails is slow at it, so it is not asked again. */
+	/* A disk that fails takes long to fail, so the server does not ask it again. */
 	set->part_failed = set->part_failed || request->error;
 	return false;
 }

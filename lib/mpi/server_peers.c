@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The servers of a job: asks for chunks, and answers with them.
+/* Asks the servers of a job for chunks, and answers with chunks.
  *
- * A question is the data set's whole identity and a chunk; its answer is the chunk's bytes, or none at
- * all if there are none to be had. exchange.c decides when a peer counts as silent and which bytes are
- * believed.
- */
+ * A question is the data set's whole identity and a chunk. Its answer is the chunk's bytes, or no
+ * bytes if the peer cannot bring them. exchange.c decides when a peer counts as silent and which
+ * bytes are believed. */
 #include "config.h"
 #include "mpi/server_private.h"
 
@@ -16,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A peer that waits for storage says so, and is waited for no longer than a reader waits. */
+/* A peer that waits for storage says so. A server waits for a peer no longer than a reader
+ * waits. */
 static const struct exchange_rules usual = {
 	.silent_ns = CLOCK_SECOND, .owed_ns = 2 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 10};
 
@@ -30,9 +30,9 @@ struct question {
 };
 
 struct server_question {
-	struct exchange_question question; /* first */
-	struct server_load *load;          /* NULL: none waits for it */
-	struct server_buffer *buffer;      /* that its answer comes to where no load waits, or NULL */
+	struct exchange_question question; /* must be first */
+	struct server_load *load;          /* NULL: no load waits for the answer */
+	struct server_buffer *buffer;      /* where the answer comes to if no load waits, or NULL */
 	uint64_t length;                   /* of the chunk */
 };
 
@@ -49,7 +49,7 @@ static struct server_hold *hold_new(struct server *server)
 	return hold;
 }
 
-/* Whether a chunk is held; NULL: any of the set. */
+/* Whether a chunk is held; NULL: any chunk of the set. */
 static bool is_held(const struct server *server, const struct server_set *set,
 		    const uint64_t *chunk)
 {
@@ -65,7 +65,7 @@ bool server_peers_use(const struct server *server, const struct server_set *set)
 	return is_held(server, set, NULL);
 }
 
-/* A pin is counted once for this process, however many holds need it. */
+/* This process has one pin on a chunk, however many holds need it. */
 static void hold_free(struct server *server, struct server_hold *hold)
 {
 	struct server_hold **link = &server->holds;
@@ -87,7 +87,7 @@ static void answer_none(struct server *server, int to, uint64_t number, uint64_t
 	wire_answer(&server->wire, to, number, NULL, 0, NULL, 0, chunk, NULL);
 }
 
-/* The bytes are a chunk's, wherever they stand. */
+/* The bytes are a chunk's, in a buffer or in the arena. */
 static void answer_chunk(struct server *server, struct server_hold *hold, struct server_set *set,
 			 uint64_t chunk, uint8_t *bytes, int to, uint64_t number)
 {
@@ -105,13 +105,14 @@ static void answer_buffer(struct server *server, const struct server_load *load,
 	struct server_hold *hold = hold_new(server);
 
 	if (!hold)
-		return; /* the asker turns to another node when it is late */
+		return; /* the asker turns to another node when the answer is late */
 	hold->buffer = load->buffer;
 	hold->buffer->users++;
 	answer_chunk(server, hold, load->set, load->chunk, load->buffer->bytes, to, number);
 }
 
-/* Straight out of the arena, whose chunk stays pinned meanwhile. false: it is not there. */
+/* Answers straight out of the arena, where the chunk stays pinned meanwhile. Returns false if the
+ * chunk is not there. */
 static bool answer_arena(struct server *server, struct server_set *set, uint64_t chunk, int to,
 			 uint64_t number)
 {
@@ -174,7 +175,7 @@ static bool question_is_sound(const struct question *question, size_t length)
 	       !question->path[question->length - 1];
 }
 
-/* Until it is here, if this node can bring it. */
+/* Owes the answer until the chunk is here. Returns false if this node cannot bring it. */
 static bool question_owe(struct server *server, struct server_set *set,
 			 const struct question *question, int from, uint64_t number)
 {
@@ -221,7 +222,7 @@ static void noted(void *owner)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-/* NULL: it cannot be asked. */
+/* Returns NULL if the load's source cannot be asked. */
 static struct server_question *question_ask(struct server *server, const struct server_load *load)
 {
 	struct question text = {
@@ -261,9 +262,9 @@ void server_probe(struct server *server, const struct server_load *load)
 	(void)question_ask(server, load);
 }
 
-/* Never the arena's memory: a body that comes late, and perhaps damaged, could come to a chunk that has
- * been read from storage and published meanwhile. The buffer is taken when the body comes, and not with
- * the question, so that few are in use and these again and again. */
+/* Never gives the arena's memory: a late and perhaps damaged body could come to a chunk that has
+ * been read from storage and published meanwhile. Takes the buffer when the body comes, and not
+ * with the question, so that few buffers are used, again and again. */
 static int place(void *owner, struct exchange_question *asked, const void *text, size_t length,
 		 struct exchange_run *runs)
 {
@@ -279,7 +280,7 @@ static int place(void *owner, struct exchange_question *asked, const void *text,
 	return 1;
 }
 
-/* The buffer that the answer is coming to stays the question's, because MPI may write to it yet. */
+/* The question keeps the buffer that the answer is coming to, because MPI may still write to it. */
 static void question_leave(struct server *server, struct server_question *question)
 {
 	struct server_load *load = question->load;
@@ -330,7 +331,8 @@ static void ended(void *owner, struct exchange_question *asked, int error, const
 		if (load->buffer)
 			server_buffer_release(server, load->buffer);
 		load->buffer = NULL;
-		/* A node that has no such chunk has another version of the file, or cannot read it: then storage is read. */
+		/* A node without the chunk has another version of the file, or cannot read it. Then
+		 * this node reads storage. */
 		server_load_pass(server, load, !error);
 	}
 	free(question);
@@ -346,13 +348,14 @@ int server_peers_open(struct server *server, MPI_Comm comm)
 	unsigned patience = settings_get()->patience;
 	struct exchange_rules rules = exchange_patient(&usual, patience);
 	int nodes = server->place.nodes, rc;
-	/* Chunks that follow each other are many nodes', so that one which is slow has never all questions. */
+	/* Chunks that follow each other belong to many nodes. The window keeps a slow node from
+	 * having all questions. */
 	unsigned window = nodes > 1 ? SERVER_ASKS / (unsigned)(nodes - 1) + 2 : 1;
 
 	rc = wire_open(&server->wire, comm, &rules, &payload, server);
 	if (!rc)
 		rc = pace_open(&server->pace, nodes, window, patience);
-	if (rc) /* it asks nothing, and ends with the others */
+	if (rc) /* this server asks nothing, and ends with the other servers */
 		exchange_stop(&server->wire.exchange);
 	return rc;
 }

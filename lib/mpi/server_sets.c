@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The data sets of a server, and whether they are what its members and its peers mean. */
+/* Opens the data sets of a server, and checks that they are what its members and its peers mean. */
 #include "config.h"
 #include "mpi/server_private.h"
 
@@ -25,10 +25,12 @@
 enum { BUDGET_LEAST = 12 << 20, UNPACKED = 64 << 20 /* bytes */, SET_DESCRIPTORS = 8 };
 static const uint64_t idle_ns = 10000000000;
 
-/* Identifies the file, and the data in it, and opens what the data is read through. Returns 0 or an errno. */
+/* Identifies the file and the data in it, and opens the io that reads the data. Returns 0 or an
+ * errno. */
 static int set_read(struct server_set *set)
 {
-	/* Taken only where chunks are larger than what is loaded as one: of several at a time. */
+	/* The container uses the cache if its chunks are larger than what a load reads, for several
+	 * chunks. */
 	const struct container_options options = {.cache = UNPACKED};
 	const struct container_info *info;
 	struct staged_original original;
@@ -49,7 +51,7 @@ static int set_read(struct server_set *set)
 	info = container_info(&set->data);
 	set->identity.size = info->size;
 	set->identity.snapshot = load64(info->meta + (META_TXNID - META_MAGIC));
-	return info->has_meta ? 0 : EINVAL; /* no program can open it */
+	return info->has_meta ? 0 : EINVAL; /* no program can open the data */
 }
 
 static void set_free(struct server_set *set)
@@ -73,7 +75,7 @@ bool server_set_holds(const struct server_set *set)
 	       (uint64_t)st.st_size == set->original.size;
 }
 
-/* Joins, or makes, the node's arena of the set. */
+/* Joins or makes the node's arena of the set. */
 static int set_attach(struct server *server, struct server_set *set)
 {
 	struct arena_options options = {
@@ -87,12 +89,12 @@ static int set_attach(struct server *server, struct server_set *set)
 	if (why)
 		return ENOTSUP; /* memory that no other process sees */
 	if (arena_budget(set->arena) < BUDGET_LEAST)
-		return ENOSPC; /* members would do nothing but wait for room */
-	/* Room for the copies that are in use must be left. */
+		return ENOSPC; /* members would only wait for room */
+	/* Leaves room for the copies that are in use. */
 	rc = arena_serve(set->arena, nodes > 1 ? arena_chunks(set->arena) / nodes + 1 : 0,
 			 set->identity.size / nodes <= arena_budget(set->arena) / 8 * 7);
 	set->serving = !rc;
-	/* Memory that is not there before a chunk is sent. */
+	/* The memory is not touched before a chunk is sent. */
 	set->sums = rc ? NULL : calloc(arena_chunks(set->arena), sizeof(*set->sums));
 	return rc ? rc : set->sums ? 0 : ENOMEM;
 }
@@ -102,8 +104,8 @@ void server_sets_starve(struct server *server)
 	server->starved = server->starved || !descriptors_free(SET_DESCRIPTORS);
 }
 
-/* The set of a descriptor, which is taken in any case. `identity`: the job form of what it must be, or
- * NULL. */
+/* Makes the set of a descriptor, which it takes in any case. `identity`: the job form that the set
+ * must have, or NULL. */
 static int set_make(struct server *server, int fd, const struct identity *identity,
 		    struct server_set **made)
 {
@@ -116,7 +118,8 @@ static int set_make(struct server *server, int fd, const struct identity *identi
 		close(fd);
 		return rc;
 	}
-	/* Inside a program of MPI it is that one's to close, too. */
+	/* A program that uses MPI may close descriptors that it did not open, but seldom high
+	 * ones. */
 	set->fd = fd = descriptor_lift(fd);
 	set->part.fd = -1;
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
@@ -161,7 +164,7 @@ int server_set_join(struct server *server, int fd, const struct identity *identi
 	return set_make(server, fd, identity, found);
 }
 
-/* The file of a data set that is named as mdb_env_open() names it, or directly. */
+/* Opens the file of a data set that is named as for mdb_env_open(), or directly. */
 static int file_open(const char *path)
 {
 	static const char *const names[] = {"/data.mdb", "/data.mdb.zst", ""};
@@ -174,7 +177,8 @@ static int file_open(const char *path)
 	return fd;
 }
 
-/* The set of a file that has been named before, by this path or another. NULL: there is none. */
+/* Finds the set of a file that was named before, by this path or another. Returns NULL if there is
+ * none. */
 static struct server_set *named_before(const struct server *server, int fd)
 {
 	struct server_set *set = server->sets;
@@ -213,7 +217,7 @@ int server_sets_fit(const struct server *server)
 	for (const struct server_set *set = server->sets; set; set = set->next) {
 		uint64_t budget = arena_budget(set->arena);
 
-		/* Beside what it keeps a node needs room for what it has from others. */
+		/* Beside its own part, a node needs room for chunks of other nodes. */
 		if (server->place.nodes > 1)
 			budget = budget / 4 * 3;
 		if (set->lasting && chunk_spread_bytes(&set->spread, server->place.node) > budget)
@@ -344,7 +348,7 @@ void server_sets_trim(struct server *server)
 	uint64_t used = 0, budget = memory_budget(settings_get()), now = clock_now();
 	bool any = false;
 
-	/* Before others are short of room: they have no more than is left. */
+	/* Trims before other arenas are short of room, because these have no more than is left. */
 	budget -= budget / 8;
 	for (const struct server_set *set = server->sets; set; set = set->next)
 		used += arena_used(set->arena);

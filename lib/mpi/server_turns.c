@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Chooses the node that a chunk comes from: its owner, or the node that stands in for an owner that is silent,
- * slow or gone.
+/* Chooses the node that a chunk comes from: its owner, or the node that stands in for an owner that
+ * is silent, slow or gone.
  *
- * The nodes of a chunk have an order, the same for all (chunk_spread_turn()). A node asks those before itself, and
- * reads storage when none of them is to be asked. So nodes that cannot reach an owner read each of its chunks
- * once, a part each, and no two nodes ever wait for each other.
- */
+ * The nodes of a chunk have an order, the same for all (chunk_spread_turn()). A node asks nodes
+ * before itself in the order, and reads storage when none of them can be asked. So nodes that
+ * cannot reach an owner read each of its chunks once, a part each, and no two nodes ever wait for
+ * each other. */
 #include "config.h"
 #include "mpi/server_private.h"
 
@@ -39,8 +39,8 @@ enum load_way server_turn(struct server *server, struct server_load *load)
 	}
 }
 
-/* The asker is believed unless this node has heard from those nodes of late: then it asks them itself, and passes on
- * what they answer. */
+/* Believes the asker that `passed` nodes do not answer, unless this node has heard from them
+ * recently. In that case this node asks them itself, and passes on their answer. */
 void server_turns_believe(const struct server *server, struct server_load *load, unsigned passed)
 {
 	unsigned turn = 0;

@@ -29,16 +29,16 @@ struct lmdbio_stage_hold {
 	char node[MPI_NODE_NAME];
 };
 
-/* Only so many ranks read at the same time: a token goes from rank r to rank r + group, and a rank
- * without one waits. Ranks that read together are neighbours in the file. After Pumma et al.,
- * "Scalable Deep Learning via I/O Analysis and Optimization" (ACM TOPC 6(2), 2019), section 4,
+/* Lets only so many ranks read at the same time: a token goes from rank r to rank r + group, and a
+ * rank without a token waits. Ranks that read together are neighbours in the file. After Pumma et
+ * al., "Scalable Deep Learning via I/O Analysis and Optimization" (ACM TOPC 6(2), 2019), section 4,
  * where the group's size was found by hand. */
 struct stage_stagger {
 	MPI_Comm comm;
 	int rank, ranks;
-	int group; /* in force; ranks: no rank waits */
+	int group; /* in force; equal to `ranks`: no rank waits */
 	bool measuring;
-	int best; /* the group that took the least time so far; 0: none yet */
+	int best; /* the fastest group so far; 0: none yet */
 	uint64_t best_ns;
 };
 enum { TOKEN_TAG = 2 };
@@ -53,7 +53,7 @@ static void stage_stagger_begin(struct stage_stagger *stagger, const struct mpi_
 	stagger->group = group > 0 && group < stagger->ranks ? group : stagger->ranks;
 }
 
-/* Around a step's read: waits for the turn, and passes it on. Return 0 or EIO. */
+/* Around a step's read: wait for the turn, and pass it on. Return 0 or EIO. */
 static int stage_stagger_enter(struct stage_stagger *stagger)
 {
 	MPI_Request token;
@@ -76,10 +76,10 @@ static int stage_stagger_leave(struct stage_stagger *stagger)
 				       stagger->comm));
 }
 
-/* After a step that took this rank so long, its turn's coming included: chooses the next group
- * while it is being measured. Collective; returns 0 or EIO. */
-/* A step takes as long as its slowest rank. Half as many readers are tried as long as that is
- * faster: the curve has one valley, between a storage that is idle and one that thrashes. */
+/* Chooses the next group while it is being measured, after a step that took this rank `ns`, with
+ * the wait for its turn. Collective; returns 0 or EIO. */
+/* A step takes as long as its slowest rank. The search halves the readers as long as that is
+ * faster: the curve has one valley, between storage that is idle and storage that thrashes. */
 static int stage_stagger_judge(struct stage_stagger *stagger, uint64_t ns)
 {
 	uint64_t slowest;
@@ -108,20 +108,20 @@ struct staging {
 	struct mpi_job job;
 	struct stage_source source;
 	struct stage_shares shares;
-	int share, sharers; /* this rank's share is that one of so many */
+	int share, sharers; /* this rank's share is number `share` of `sharers` */
 	struct stage_reader reader;
 	struct stage_target target;
 	struct stage_peers peers;
 	struct stage_stagger stagger;
-	void *buffers[STAGE_BUFFERS]; /* one is read into while the other is handed on */
-	void *arriving;               /* from other nodes; NULL where there are none */
+	void *buffers[STAGE_BUFFERS]; /* a read fills one while the other is handed on */
+	void *arriving;               /* for bytes of other nodes; NULL if none send any */
 	bool reading;                 /* the reader is open */
 	bool lost;                    /* MPI may still use the buffers */
 	uint64_t began, waited, moved;
 	int nodes_before, failed;
 };
 
-/* NULL: there is none of that kind. */
+/* Returns NULL if there is no reader of that kind. */
 static const struct stage_reader_ops *stage_reader_find(enum lmdbio_stage_reader kind)
 {
 	static const struct stage_reader_ops *const readers[] = {
@@ -165,7 +165,8 @@ static int options_take(struct staging *stage, const struct lmdbio_stage_options
 	return 0;
 }
 
-/* What all ranks must have been told alike, or they would wait for each other for ever. */
+/* Checks options that must be the same on all ranks. Otherwise ranks would wait for each other for
+ * ever. */
 static int options_agree(struct staging *stage, int rc)
 {
 	const struct lmdbio_stage_options *options = &stage->options;
@@ -258,7 +259,7 @@ static void start(struct staging *stage, uint64_t step)
 	stage->reader.ops->start(&stage->reader, part, stage->buffers[step % STAGE_BUFFERS]);
 }
 
-/* One step's bytes are in its buffer, on all ranks, or the code is the same on all. */
+/* Waits until a step's bytes are in this rank's buffer. Returns this rank's own code. */
 static int read_step(struct staging *stage, uint64_t step, bool ahead)
 {
 	uint64_t since = clock_now();
@@ -289,8 +290,8 @@ static int tell_progress(struct staging *stage, uint64_t steps)
 				 stage->shares.size);
 }
 
-/* The next step is read while this one is handed on, where the reader can do that and no rank
- * waits for its turn. */
+/* Reads the next step while this one is handed on, if the reader can do that and no rank waits for
+ * its turn. */
 static int copy_all(struct staging *stage)
 {
 	bool ahead = stage->reader.ops->ahead && !stage->options.group;
@@ -313,8 +314,9 @@ static int copy_all(struct staging *stage)
 	return mpi_agree(stage->job.all, rc, &stage->failed);
 }
 
-/* Of the data the ranks of the job have a share each; of a node's part, which is not there yet,
- * the node's. All ranks take the largest rank's number of steps. */
+/* Each rank has a share of the data, among the ranks of the job; or of its node's part, among the
+ * ranks of the node. A part that is there already has no bytes to share. All ranks take the largest
+ * rank's number of steps. */
 static int shares_cut(struct staging *stage)
 {
 	const struct mpi_place *at = &stage->job.place;
@@ -360,7 +362,7 @@ static void report_fill(struct staging *stage, int rc)
 	uint64_t mine[] = {stage->reader.bytes, stage->reader.calls, stage->moved, stage->waited};
 	uint64_t sums[4] = {0}, slowest = 0;
 
-	/* Everybody takes part, whether it wants the report or not. */
+	/* Every rank takes part, even if it does not want the report. */
 	mpi_allreduce(mine, sums, 4, MPI_UINT64_T, MPI_SUM, stage->job.all);
 	mpi_allreduce(&stage->waited, &slowest, 1, MPI_INT64_T, MPI_MAX, stage->job.all);
 	if (!wanted || wanted->size < sizeof(wanted->size))
@@ -459,7 +461,7 @@ static void stage_free(struct staging *stage)
 __attribute__((visibility("default"))) int
 lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_options *options)
 {
-	/* Not malloc'ed: a rank without memory must be able to tell the others. */
+	/* Not malloc'ed: a rank without memory must be able to tell the other ranks. */
 	struct staging own = {
 		.source = {.fd = -1},
 		.job = {.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL},

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A copy in a directory: how it gets there whole or not at all.
+/* Stages a copy into a directory, whole or not at all.
  *
- * DIR/NAME/data.mdb, NAME as env/staged.h says. It is written as
- * DIR/NAME/data.mdb.NONCE-NODE.partial by all ranks of the node, each at its own offsets; its
- * length is allocated before the first byte, so that a full disk is known at once. When all bytes are
- * on the disk it gets its name, and then its seal, without which no program uses it. In a directory
- * that all nodes see there is one such file. Each rank opens and judges the directories for itself, and
- * names files in them by their descriptors (util/guarded.h).
- */
+ * The copy is DIR/NAME/data.mdb, NAME as env/staged.h says. All ranks of the node write it as
+ * DIR/NAME/data.mdb.NONCE-NODE.partial, each at its own offsets. Its length is allocated before the
+ * first byte, so that a full disk is known at once. When all bytes are on the disk it gets its
+ * name, and then its seal, without which no program uses it. In a directory that all nodes see
+ * there is one such file. Each rank opens and judges the directories for itself, and names files in
+ * them by their descriptors (util/guarded.h). */
 #include "config.h"
 #include "mpi/stage_target.h"
 
@@ -28,8 +27,9 @@
 
 static const char partial_end[] = ".partial";
 
-/* Names the file, which lies in the directory of the data set's identity, and what it is called until it
- * is whole. `of`: the node's number, or 0 where the file is all nodes'. Returns 0 or ENOMEM. */
+/* Names the file, which lies in the directory of the data set's identity, and the partial file that
+ * it is until it is whole. `of`: the node's number, or 0 if the file is for all nodes. Returns 0 or
+ * ENOMEM. */
 static int stage_directory_name(struct stage_target *target, const char *file, int of)
 {
 	staged_name(&target->source->original.identity, target->name);
@@ -63,8 +63,8 @@ static bool is_there(const struct stage_target *target)
 	return true;
 }
 
-/* Takes room for bytes of it, so that a full disk is known at once; makes it so long at least. In
- * rising order. 0 or errno. */
+/* Takes room for `length` bytes of the file, so that a full disk is known at once, and makes it at
+ * least so long. Call it in rising order of offsets. Returns 0 or an errno. */
 static int stage_directory_allocate(const struct stage_target *target, uint64_t offset,
 				    uint64_t length)
 {
@@ -75,13 +75,14 @@ static int stage_directory_allocate(const struct stage_target *target, uint64_t 
 	do {
 		rc = fallocate(target->fd, 0, (off_t)offset, (off_t)length) ? errno : 0;
 	} while (rc == EINTR);
-	/* Not every file system can; then a full disk is found out later. */
+	/* Not every file system can allocate; then a full disk is found out later. */
 	return rc == EOPNOTSUPP || rc == ENOSYS
 		       ? (ftruncate(target->fd, (off_t)(offset + length)) ? errno : 0)
 		       : rc;
 }
 
-/* Whether the file is on a disk of this machine, where each process sees the locks of all others. */
+/* Whether the file is on a disk of this machine, where each process sees the locks of all other
+ * processes. */
 static bool sees_locks(int fd)
 {
 	const char *backend, *why;
@@ -95,15 +96,16 @@ static bool sees_locks(int fd)
 	return local;
 }
 
-/* A maker locks its file before the file has a byte, so a file with bytes needs no time to pass: a job that is
- * started again at once needs the room of the killed one. A seal is made without a lock. */
+/* A maker locks its file before the file has a byte. So a file with bytes and no lock is stale at
+ * once: a job that is started again at once needs the room of the killed job. A seal is made
+ * without a lock. */
 static bool is_locked_from_start(int fd, const char *name, const struct stat *st)
 {
 	return st->st_size && !strstr(name, ".seal.") && sees_locks(fd);
 }
 
-/* Whether it was left by a job that was killed: it is ours, no process has a lock on it, and it is not so
- * young that its maker could be about to take one. */
+/* Whether a killed job has left the file: it is this user's, no process has a lock on it, and it is
+ * not so young that its maker could be about to lock it. */
 static bool is_stale(int fd, const char *name)
 {
 	enum { STALE_SECONDS = 60 };
@@ -147,8 +149,8 @@ static int places_open(struct stage_target *target, bool make)
 	return rc ? rc : guarded_below(&target->place, &target->top, target->name, make);
 }
 
-/* Makes the partial file, empty, with its directory, and takes away what killed jobs have left. Returns 0;
- * EPERM: other users can change a directory on the way; another errno. */
+/* Makes the partial file, empty, with its directory, and removes what killed jobs have left.
+ * Returns 0; EPERM: other users can change a directory on the way; another errno. */
 static int stage_directory_create(struct stage_target *target)
 {
 	mode_t mode = (target->source->mode & 0444) | S_IRUSR | S_IWUSR;
@@ -161,15 +163,16 @@ static int stage_directory_create(struct stage_target *target)
 			    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (target->fd < 0)
 		return errno;
-	/* As long as this process lives. Where that cannot be had nothing is removed either. */
+	/* The lock lasts as long as this process. Where there are no locks, nothing is removed
+	 * either. */
 	(void)flock(target->fd, LOCK_EX | LOCK_NB);
-	/* Whatever the umask: other users never write to it, and may read it if they may read
+	/* Whatever the umask: other users never write to the file, and may read it if they may read
 	 * the original. */
 	return fchmod(target->fd, mode) ? errno : 0;
 }
 
-/* As struct stage_target_ops says; show() and those that follow take any file of that kind, open()
- * is a join() after the naming. */
+/* As struct stage_target_ops says, for copies and parts. stage_directory_open() is a join() after
+ * the naming. */
 static int stage_directory_open(struct stage_target *target)
 {
 	int rc = places_open(target, false);
@@ -206,7 +209,8 @@ static int copy_put(struct stage_target *target, uint64_t offset, const void *by
 	return whole_write(target->fd, bytes, length, offset);
 }
 
-/* Each rank: on a directory that several nodes see, each node holds what it has written. */
+/* Called by each rank: in a directory that several nodes see, each node holds what it has
+ * written. */
 static int stage_directory_settle(struct stage_target *target)
 {
 	return fsync(target->fd) ? errno : 0;
@@ -218,7 +222,7 @@ static int place_sync(const struct guarded *place)
 
 	if (fd < 0)
 		return errno;
-	if (fsync(fd) && errno != EINVAL) /* not every file system has that for directories */
+	if (fsync(fd) && errno != EINVAL) /* not every file system can sync directories */
 		rc = errno;
 	close(fd);
 	return rc;
@@ -247,7 +251,7 @@ static void stage_directory_undo(struct stage_target *target)
 	if (target->fd >= 0)
 		(void)unlinkat(target->place.fd, target->partial ? target->partial : target->final,
 			       0);
-	if (target->place.fd >= 0) /* stays if anything else is in it */
+	if (target->place.fd >= 0) /* the directory stays if anything else is in it */
 		(void)unlinkat(target->top.fd, target->name, AT_REMOVEDIR);
 	guarded_undo(&target->top);
 }
@@ -281,8 +285,8 @@ const struct stage_target_ops stage_directory = {
 };
 
 /* Parts: each node of a job gets its own part of a data set, and nothing else, into a local
- * directory: DIR/NAME/part-NODE-of-NODES (mpi/part_file.h). Nodes exchange nothing: each reads what
- * it has in the spread, its ranks a contiguous share of that each. */
+ * directory: DIR/NAME/part-NODE-of-NODES (mpi/part_file.h). Nodes exchange nothing. Each node reads
+ * what it has in the spread, and each of its ranks a contiguous share of that. */
 static struct part_identity part_of(const struct stage_target *target)
 {
 	return (struct part_identity){

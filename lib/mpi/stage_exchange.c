@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says which rank sends to which. */
+/* Decides which rank sends to which, and sends. */
 #include "config.h"
 #include "mpi/stage_exchange.h"
 
@@ -22,7 +22,7 @@ int stage_peers_find(struct stage_peers *peers, const struct mpi_job *job)
 	peers->first = calloc((size_t)nodes + 1, sizeof(*peers->first));
 	if (!places || !peers->ranks || !peers->first)
 		rc = ENOMEM;
-	/* All ranks or none, for the next call is collective. */
+	/* Either all ranks go on or none, because the next call is collective. */
 	rc = mpi_agree(job->all, rc, NULL);
 	if (!rc)
 		rc = mpi_error_code(mpi_allgather(mine, places, 2, MPI_INT, ranks, job->all));
@@ -49,8 +49,8 @@ static int count_of(const struct stage_peers *peers, int node)
 	return peers->first[node + 1] - peers->first[node];
 }
 
-/* A part goes with its sum, as two runs of one message: of a receive that its sender's death has broken
- * off MPI may say that it is complete (decisions/exchange.md). */
+/* A part goes with its sum, as two runs of one message. If a sender's death breaks a receive off,
+ * MPI may say that the receive is complete (decisions/exchange.md). */
 static uint64_t sum_of(const void *bytes, const struct stage_part *part)
 {
 	struct exchange_run run = {(uint8_t *)bytes, part->length};
@@ -58,8 +58,8 @@ static uint64_t sum_of(const void *bytes, const struct stage_part *part)
 	return exchange_sum(&run, 1, part->offset);
 }
 
-/* A message that is given up here, but not by MPI, may arrive later: the sum's memory is the buffer's, which
- * then stays, and never that of a function which has returned. */
+/* A message that this rank gives up, but MPI does not, may arrive later. So the sum is in the
+ * buffer, which then stays, and never in memory of a function that has returned. */
 static uint64_t *sum_beside(const struct stage_exchange *exchange, void *buffer)
 {
 	return (uint64_t *)(void *)((uint8_t *)buffer + exchange->shares->buffer);
@@ -85,8 +85,8 @@ static int part_receive(const struct stage_exchange *exchange, size_t length, in
 	return rc == MPI_SUCCESS ? message_await(exchange, &request) : rc;
 }
 
-/* Of a node's ranks those that send to this one are as many apart as this node has ranks. *taken:
- * what became of the first part that did not come, or was not taken. */
+/* Receives from the ranks of a node that send to this rank: they are as many apart as this node has
+ * ranks. *taken: the code of the first part that did not come right, or was not taken. */
 static int receive_from(const struct stage_exchange *exchange, int node, int *taken)
 {
 	const struct stage_peers *peers = exchange->peers;

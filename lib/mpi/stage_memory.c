@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Staging to memory: a job fills its nodes' arenas, and keeps them filled.
+/* Stages to memory: fills the arenas of a job's nodes, and keeps them filled.
  *
  * Each rank attaches to its node's arena, which programs find by the data set's identity, and fills
- * it chunk by chunk under the chunk's claim, as readers do. Each rank then pins every
- * chunk and stays attached: that is the hold, which lasts until the last rank of the node gives it up.
- */
+ * it chunk by chunk under the chunk's claim, as readers do. Each rank then pins every chunk and
+ * stays attached: that is the hold, which lasts until the last rank of the node gives it up. */
 #include "config.h"
 #include "mpi/stage_target.h"
 
@@ -17,7 +16,8 @@
 
 enum { PATIENCE_MS = 1000, PATIENCE_TIMES = 60 };
 
-/* The blocks in front that programs always take from the file: the meta pages (lib/window). */
+/* Returns the first block behind the meta pages, which programs always take from the file
+ * (lib/window). */
 static uint64_t first_block(const struct stage_target *target)
 {
 	uint64_t low = (uint64_t)FORMAT_METAS * target->source->page_size;
@@ -41,7 +41,8 @@ static int attach(struct stage_target *target)
 {
 	struct identity identity = target->source->original.identity;
 	uint64_t budget = memory_budget(settings_get()), memory = target->options->memory;
-	/* What is asked for by name is had beside what other data sets may have. */
+	/* Memory that the options ask for comes on top of the budget, which other data sets may
+	 * use. */
 	struct arena_options options = {
 		.budget = memory ? memory : budget,
 		.node_budget = memory + budget,
@@ -51,19 +52,20 @@ static int attach(struct stage_target *target)
 	const char *why;
 	int rc;
 
-	/* As a reader of this node identifies the bytes: see lib/env/snapshot.c and packed.c. */
+	/* The identity by which readers of this node know the bytes: see lib/env/snapshot.c and
+	 * packed.c. */
 	identity.device = target->source->device;
 	identity.size = target->source->size;
 	identity.snapshot = target->source->snapshot;
 	rc = arena_open(&target->arena, &identity, &options, &why);
 	if (rc)
 		return rc;
-	if (why) /* it is this process's alone */
+	if (why) /* the arena is this process's alone */
 		return ENOMEM;
 	/* Without the tables, a claim or a pin would fail as if another process had the chunk. */
 	if (!arena_tables_make(target->arena))
 		return ENOMEM;
-	/* What is there needs no room, also where others' data sets have come since. */
+	/* Data that is there needs no room, even if other users' data sets have come since. */
 	return arena_budget(target->arena) < block_count(target) * ARENA_BLOCK && !is_whole(target)
 		       ? ENOMEM
 		       : 0;
@@ -120,7 +122,8 @@ static int fill_chunk(struct stage_target *target, uint64_t chunk, uint64_t offs
 	if (first >= end)
 		return 0;
 	for (unsigned times = 0; !arena_claim(target->arena, chunk); times++) {
-		/* A program reads it for itself; what it leaves out is filled then. */
+		/* A program reads the chunk for itself. The blocks that it leaves out are filled
+		 * then. */
 		if (!arena_wait(target->arena, chunk, PATIENCE_MS) && times >= PATIENCE_TIMES)
 			return EBUSY;
 	}
@@ -142,7 +145,7 @@ static int memory_put(struct stage_target *target, uint64_t offset, const void *
 	const uint8_t *from = bytes;
 	int rc = 0;
 
-	/* Of two neighbours that share one huge page, the first makes it. */
+	/* The first of two neighbours that share one huge page makes the page. */
 	arena_prepare(target->arena, first, end - first);
 	while (length > 0 && !rc) {
 		uint64_t chunk = offset / ARENA_CHUNK, part = (chunk + 1) * ARENA_CHUNK - offset;
@@ -177,8 +180,8 @@ static void memory_close(struct stage_target *target)
 	target->arena = NULL;
 }
 
-/* Nothing to show: programs find the arena from the beginning. Nothing to undo: the kernel frees an arena that no
- * process has attached. */
+/* No show(): programs find the arena from the beginning. No undo(): the kernel frees an arena that
+ * no process has attached. */
 const struct stage_target_ops stage_memory = {
 	.spread = true,
 	.make = memory_make,

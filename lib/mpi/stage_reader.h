@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a rank's share, whatever reads it.
+/* Declares the readers of a rank's share.
  *
  * Adding a reader takes: a file stage_reader_<name>.c with a const, designated struct
  * stage_reader_ops; a name in include/lmdbio_stage.h and a row in stage.c; a word in
- * tools/lmdbio_stage.c; a row in tests/mpi/stage_test.sh.
- */
+ * tools/lmdbio_stage.c; a row in tests/mpi/stage_test.sh. */
 #ifndef LMDBIO_MPI_STAGE_READER_H
 #define LMDBIO_MPI_STAGE_READER_H
 
@@ -21,11 +20,11 @@ struct stage_reader;
 
 /* Compressed bytes of a container that MPI-IO has brought: the frames of a range of its data. */
 struct stage_frames {
-	struct io io;   /* what a container's io may stand on */
-	uint8_t *bytes; /* the container's from `at` on, so many */
+	struct io io;   /* the io that a container's io reads from */
+	uint8_t *bytes; /* `length` bytes of the container, from `at` on */
 	uint64_t at, length, room;
 	uint64_t last;        /* where in the container its last frame begins */
-	uint64_t came, calls; /* of all readings */
+	uint64_t came, calls; /* bytes and calls of all readings */
 };
 
 struct stage_reader_ops {
@@ -34,9 +33,9 @@ struct stage_reader_ops {
 	/* Collective over reader->comm. The code is this rank's own. */
 	int (*open)(struct stage_reader *reader, const struct stage_source *source,
 		    const char *hints);
-	/* Reads part.length bytes to reader->buffer. After start() comes finish(), of which all
-	 * bytes are there or an errno is returned. Each rank calls both for each step, also when
-	 * its part is empty. */
+	/* start() reads part.length bytes to `buffer`. After it comes finish(): then all bytes are
+	 * there, or it returns an errno. Each rank calls both for each step, even if its part is
+	 * empty. */
 	void (*start)(struct stage_reader *reader, struct stage_part part, void *buffer);
 	int (*finish)(struct stage_reader *reader);
 	/* Collective over reader->comm. */
@@ -46,18 +45,18 @@ struct stage_reader_ops {
 struct stage_reader {
 	const struct stage_reader_ops *ops;
 	MPI_Comm comm;
-	uint64_t bytes, calls; /* asked of storage by this rank */
-	/* POSIX: parts are of what this node has of the data; NULL: of the data itself. */
+	uint64_t bytes, calls; /* that this rank has asked of storage */
+	/* For POSIX. Parts are of what this node has of the data; NULL: of the data itself. */
 	const struct chunk_spread *spread;
 	int node;
-	/* POSIX, and what unpacks a container for all: */
-	struct io io, below; /* below: the container's file, when its data is read */
+	/* For POSIX, which also unpacks a container for all readers: */
+	struct io io, below; /* below: the container's file, if its data is read */
 	struct io_request *requests;
 	size_t started, room;
-	/* MPI-IO: */
+	/* For MPI-IO: */
 	MPI_File file;
-	struct stage_frames frames; /* when a container's data is read */
-	/* Both: what the step that was started last is about. */
+	struct stage_frames frames; /* if a container's data is read */
+	/* For all: about the step that was started last. */
 	struct stage_part part;
 	int error;
 };

@@ -2,16 +2,15 @@
 /* Reads a share by MPI-IO, and avoids ROMIO's traps.
  *
  * - A count above INT_MAX is not safe in MPICH 4.0: a call takes at most 1 GiB (a step's buffer).
- * - All ranks make the same number of calls (struct stage_shares), also with nothing to read; their
- *   offset is then inside of what others read.
+ * - All ranks make the same number of calls (struct stage_shares), also with nothing to read; then
+ *   their offset is inside of what other ranks read.
  * - The shares are disjoint and ascend, so that ROMIO, left to itself (romio_cb_read=automatic),
- * has each rank read its own part of a collective call: a read that fails is an error of that rank
- *   and leaves no rank waiting. When ranks read for each other a failing one returns from the
+ *   has each rank read its own part of a collective call: a failed read is an error of that rank
+ *   and leaves no rank waiting. When ranks read for each other, a rank that fails returns from the
  *   middle of an exchange (in all of MPICH to 5.0).
  * - On NFS, ROMIO locks around each read and ends the job when that fails: the prefix "ufs:"
  *   keeps it from that.
- * - MPI-IO reads files, and knows of nothing in them: of a container it brings the frames.
- */
+ * - MPI-IO reads files, and does not know what is in them: of a container it brings the frames. */
 #include "config.h"
 #include "mpi/stage_reader.h"
 
@@ -29,9 +28,9 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-/* A container's io reads frame by frame from the io below it. Here that is one that has the frames
- * of a range of the data in memory, and asks the file for the rest: the container's index. */
-/* Several threads read at once, while what is here stays as it is. */
+/* A container's io reads frame by frame from the io below it. Here the io below has the frames of a
+ * range of the data in memory, and asks the file for the rest: the container's index. */
+/* Several threads read at once, while the frames in memory stay as they are. */
 static ssize_t frames_read(struct io *io, void *buffer, size_t length, uint64_t offset)
 {
 	const struct stage_frames *frames = io->state;
@@ -53,7 +52,8 @@ static ssize_t frames_read(struct io *io, void *buffer, size_t length, uint64_t 
 /* A container asks for nothing but reads. */
 static const struct io_ops frames_ops = {.name = "frames", .read = frames_read};
 
-/* Over the container's file, which stays the caller's, as does *frames itself. 0 or errno. */
+/* Opens the io over the container's file. The file and *frames stay the caller's. Returns 0 or an
+ * errno. */
 static int stage_frames_open(struct stage_frames *frames, struct io *file)
 {
 	int rc = io_open_stacked(&frames->io, &frames_ops, file);
@@ -77,10 +77,10 @@ static int room_make(struct stage_frames *frames, uint64_t length)
 	return 0;
 }
 
-/* Which bytes of the container a part of its data is in, if they are not here; length 0: they are,
- * or the part is empty, and the offset is then inside of what others read. `data`: the container's
- * io, which stands on frames->io. There is room for them at frames->bytes then, and what was there
- * is gone. Returns 0, MDB_CORRUPTED, ENOMEM or the errno of a read; *wanted is set always. */
+/* Finds which bytes of the container hold a part of its data. If they are not here, makes room for
+ * them at frames->bytes, and what was there is gone. Length 0: they are here, or the part is empty,
+ * and the offset is inside of what other ranks read. `data`: the container's io, which stands on
+ * frames->io. Returns 0, MDB_CORRUPTED, ENOMEM or the errno of a read; sets *wanted in any case. */
 static int stage_frames_find(struct stage_frames *frames, struct io *data, struct stage_part part,
 			     struct stage_part *wanted)
 {
@@ -103,7 +103,7 @@ static int stage_frames_find(struct stage_frames *frames, struct io *data, struc
 	end = last.offset + last.length;
 	if (end <= first.offset || end > info->data_end)
 		return MDB_CORRUPTED;
-	/* Where a chunk is more than a part, the next part is in the same frame. */
+	/* If a chunk is larger than a part, the next part is in the same frame. */
 	if (first.offset >= frames->at && end <= frames->at + frames->length)
 		return 0;
 	rc = room_make(frames, end - first.offset);
@@ -112,7 +112,7 @@ static int stage_frames_find(struct stage_frames *frames, struct io *data, struc
 	return rc;
 }
 
-/* They have come. */
+/* The wanted frames have come. */
 static void stage_frames_hold(struct stage_frames *frames, struct stage_part wanted)
 {
 	frames->at = wanted.offset;
@@ -121,7 +121,7 @@ static void stage_frames_hold(struct stage_frames *frames, struct stage_part wan
 	frames->calls++;
 }
 
-/* After the container's io is closed. */
+/* Call it after the container's io is closed. */
 static void stage_frames_close(struct stage_frames *frames)
 {
 	io_close(&frames->io);
@@ -155,7 +155,7 @@ static int hints_parse(const char *hints, MPI_Info info)
 	return rc;
 }
 
-/* MPI-IO brings whole frames, and what unpacks them for POSIX does so here: it finds them in
+/* MPI-IO brings whole frames. The io that unpacks frames for POSIX does so here, and finds them in
  * memory. */
 static int unpacker_open(struct stage_reader *reader, const struct stage_source *source)
 {
@@ -178,7 +178,7 @@ static int file_open(struct stage_reader *reader, const struct stage_source *sou
 	nfs = !fstatfs(source->fd, &fs) && fs.f_type == NFS_MAGIC;
 	told = mpi_error_code(mpi_bcast(&nfs, 1, MPI_INT, 0, reader->comm));
 	rc = mpi_error_code(MPI_Info_create(&info));
-	/* Also where ROMIO_HINTS names a file that says otherwise. */
+	/* Even if ROMIO_HINTS names a file that says otherwise. */
 	if (!rc)
 		rc = mpi_error_code(MPI_Info_set(info, "romio_cb_read", "automatic"));
 	if (!rc)
@@ -187,11 +187,12 @@ static int file_open(struct stage_reader *reader, const struct stage_source *sou
 		name = NULL;
 		rc = ENOMEM;
 	}
-	/* All go into the collective call, or none. */
+	/* Either all ranks enter the collective call, or none. */
 	rc = mpi_agree(reader->comm, told ? told : rc, NULL);
 	if (!rc) {
 		rc = MPI_File_open(reader->comm, name, MPI_MODE_RDONLY, info, &reader->file);
-		/* Where MPI_Error_class fails, too, a file that is open is still one to close. */
+		/* Only after a failure: MPI_Error_class may fail, too, and then a file that is open
+		 * must still be closed. */
 		if (rc != MPI_SUCCESS) {
 			reader->file = MPI_FILE_NULL;
 			rc = mpi_error_code(rc);
@@ -228,8 +229,8 @@ static void read_part(struct stage_reader *reader, struct stage_part part, void 
 		reader->error = ESTALE;
 }
 
-/* The frames of a part, which is then on its way out of them. A rank that fails takes part all
- * the same. */
+/* Brings the frames of a part, and starts to unpack the part. A rank that fails takes part all the
+ * same. */
 static void read_frames(struct stage_reader *reader, struct stage_part part, void *buffer,
 			bool together)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a share without MPI: by the io layer, as the file system likes it, many requests of a
+/* Reads a share without MPI: by the io layer that suits the file system, many requests of a
  * megabyte in flight. */
 #include "config.h"
 #include "mpi/stage_reader.h"
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 enum {
-	REQUEST = 1 << 20,   /* bytes: what FUSE and most others take as one, and never more than
-				a unit of a spread */
-	UNPACKED = 64 << 20, /* bytes of chunks that are larger than that */
+	REQUEST = 1 << 20,   /* bytes: what FUSE and most other file systems take as one request,
+				and never more than a unit of a spread */
+	UNPACKED = 64 << 20, /* bytes for chunks that are larger than a request */
 };
 
 static int posix_open(struct stage_reader *reader, const struct stage_source *source,
@@ -56,7 +56,7 @@ static int requests_prepare(struct stage_reader *reader, struct stage_part part,
 			.offset = offset_in_file(reader, part.offset + at),
 			.length = round_up(length, alignment),
 			.buffer = buffer + at,
-			/* What must have come, which at the file's end is less. */
+			/* The bytes that must come: at the file's end fewer than asked for. */
 			.tag = (void *)(uintptr_t)length,
 		};
 	}
@@ -89,7 +89,7 @@ static int posix_finish(struct stage_reader *reader)
 		io_wait(&reader->io, &request, 1, 1);
 		if (request->error && !reader->error)
 			reader->error = request->error;
-		/* The size was agreed on, so the file has become shorter. */
+		/* The ranks agreed on the size, so the file has become shorter. */
 		if (!request->error && request->done < (uintptr_t)request->tag && !reader->error)
 			reader->error = ESTALE;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The file that a job stages: what must be equal for two ranks to see the same data set. */
+/* Opens the file that a job stages, and checks that all ranks see the same data set. */
 #include "config.h"
 #include "mpi/stage_source.h"
 
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* An environment's directory holds one of the two; anything else is the file itself. */
+/* An environment's directory holds one of the two files; any other path is the file itself. */
 static int open_file(struct stage_source *source, const char *path)
 {
 	static const char *const names[] = {"/data.mdb", "/data.mdb.zst", ""};
@@ -48,7 +48,8 @@ static int open_file(struct stage_source *source, const char *path)
 				     : MDB_INVALID;
 }
 
-/* Whether it is the file that rank 0 has seen, by its status alone, which costs storage no read. */
+/* Whether the file is the one that rank 0 has seen, by its status alone, which costs storage no
+ * read. */
 static int compare(int fd, const struct identity *first)
 {
 	struct stat st;
@@ -58,7 +59,7 @@ static int compare(int fd, const struct identity *first)
 	return identity_holds(first, &st) && (uint64_t)st.st_size == first->size ? 0 : ESTALE;
 }
 
-/* What rank 0 tells the others. */
+/* What rank 0 tells the other ranks. */
 struct stage_found {
 	int64_t rc;
 	struct staged_original original;
@@ -82,7 +83,7 @@ static int look_inside(int fd, struct stage_found *found)
 		found->snapshot = load64(info->meta + (META_TXNID - META_MAGIC));
 		found->unpacked = true;
 		if (!info->has_meta)
-			rc = MDB_INVALID; /* no program can open it */
+			rc = MDB_INVALID; /* no program can open the data */
 	}
 	io_close(&data);
 	io_close(&below);
@@ -99,7 +100,7 @@ static int look(int fd, bool unpack, struct stage_found *found)
 	found->snapshot = found->original.identity.snapshot;
 	found->page_size = found->original.page_size;
 	found->piece = 1;
-	/* A container that is cut off is no use to a node, also where its bytes are staged as they
+	/* A container that is cut off is no use to a node, even if its bytes are staged as they
 	 * are. */
 	inside = *found;
 	return rc || found->page_size ? rc : look_inside(fd, unpack ? found : &inside);
@@ -142,7 +143,7 @@ int stage_source_check(const struct stage_source *source)
 		return rc == EIO || rc == ENOMEM ? rc : ESTALE;
 	if (!source->rank && !identity_equal_job(&now.identity, before))
 		return ESTALE;
-	/* A file that another one has replaced by rename still has all its bytes. */
+	/* A file that a rename has replaced still has all its bytes. */
 	if (stat(source->path, &named) || named.st_ino != before->inode)
 		return ESTALE;
 	return compare(source->fd, before);

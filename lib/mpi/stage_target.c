@@ -75,7 +75,7 @@ int stage_target_end(struct stage_target *target, int rc, int *failed)
 	MPI_Comm comm = target->job->all;
 
 	if (!rc) {
-		/* First all bytes, then the makers': what they see must be everybody's. */
+		/* All ranks settle before a maker shows: it shows the bytes of all ranks. */
 		if (!target->there)
 			rc = run(target->ops->settle, target);
 		if (!rc)
