@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares the calls of a batch loader: those of <lmdbio.h>, and those that a library with more
- * tiers makes. What each call does stands in <lmdbio.h>. */
+/* Declares the calls of a batch loader: those of <lmdbio.h>, and those of a library that adds
+ * tiers. <lmdbio.h> says what each of its calls does. */
 #ifndef LMDBIO_LOADER_BATCH_LOADER_H
 #define LMDBIO_LOADER_BATCH_LOADER_H
 
@@ -10,10 +10,10 @@
 
 #include <lmdbio.h>
 
-/* Opens a loader; `env` is an open one of ours, or NULL: `path` is opened. `prepare`, if not NULL,
- * is called before the loader's threads begin, and may add tiers and change the order (the records
- * that are resident, for instance, when ranks have agreed on them). What it returns, if not 0, ends
- * the opening. */
+/* Opens a loader. `env` is an open environment of lmdbio's, or NULL: the loader opens `path`.
+ * loader_open() calls `prepare`, if not NULL, before the loader's threads begin. It may add tiers
+ * and change the order (for instance the resident records, when ranks have agreed on them). If it
+ * returns not 0, the opening ends with that code. */
 struct loader_place {
 	MDB_env *env;
 	const char *path;
@@ -22,16 +22,16 @@ struct loader_place {
 };
 
 struct loader_hooks {
-	/* Before the records are numbered; it may do so itself. NULL: nothing is done. */
+	/* Called before the records are numbered, and may number them. NULL: nothing is done. */
 	int (*number)(void *context, struct lmdbio_loader *loader, MDB_txn *txn,
 		      struct tree *tree);
 	int (*prepare)(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
 		       struct order_spec *spec);
 	void *context;
-	/* Of a job whose nodes keep records for each other: its ranks on this node, which share the
-	 * node's budget; then nothing is shown where it stands in the window. Else 0. */
+	/* In a job whose nodes keep records for each other: the ranks on this node, which share the
+	 * node's budget. No sample then points into the window. Otherwise 0. */
 	unsigned sharers;
-	const char *node; /* what the arena knows this node by; NULL: LMDBIO_NODE */
+	const char *node; /* the arena's name for this node; NULL: LMDBIO_NODE */
 };
 
 int loader_open(struct lmdbio_loader **loader, const struct loader_place *place,
@@ -52,53 +52,52 @@ int loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from, si
 uint64_t loader_records(struct lmdbio_loader *loader);
 uint64_t loader_batches(struct lmdbio_loader *loader);
 
-/* Of a loader that is open, and as long as no other order is restored. */
+/* For a loader that is open, until another order is restored. */
 const struct order *loader_order(const struct lmdbio_loader *loader);
 
-/* Of a loader with sharers, while `number` or `prepare` runs: bytes of the node's budget that are
- * left to keep records in (0: it keeps none), and of the database; of them those of leaf pages. */
+/* For a loader with sharers, while `number` or `prepare` runs: bytes of the node's budget that are
+ * left to keep records in (0: it keeps none), bytes of the database, and of its leaf pages. */
 uint64_t loader_room(const struct lmdbio_loader *loader);
 uint64_t loader_bytes(const struct lmdbio_loader *loader);
 uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader);
 
-/* Of a loader with sharers: where leaf pages that are read while `number` runs are kept, of as many
- * bytes as this rank has room for. */
+/* For a loader with sharers: keeps the leaf pages that are read while `number` runs, as many bytes
+ * as this rank has room for. */
 struct page_shelf *loader_shelf(const struct lmdbio_loader *loader);
-/* Bytes of the local disk that all sharers' shelves have, and give back as what is on them comes to
- * the disk tier: told while `number` runs. */
+/* Tells, while `number` runs, how many bytes of the local disk all sharers' shelves have. They give
+ * them back as the records on them come to the disk tier. */
 void loader_lends(struct lmdbio_loader *loader, uint64_t bytes);
 
-/* What becomes of each record of a run: its bytes, valid during the call, or an error. */
+/* Takes a record of a run: its bytes, valid during the call, or an error. */
 typedef void loader_take_fn(void *context, uint64_t record, int error, const MDB_val *key,
 			    const MDB_val *data);
 
-/* How soon a run is wanted: RUN_LATER keeps to the loader's bandwidth and quiet times; RUN_NOW does
- * not, because a consumer, here or on another node, waits for it; RUN_NOT gives up a run that has
- * not begun. */
+/* How soon a run is wanted. RUN_LATER keeps to the loader's bandwidth and quiet times. RUN_NOW does
+ * not, because a consumer, here or on another node, waits for the run. RUN_NOT gives up a run that
+ * has not begun. */
 enum run_haste { RUN_LATER, RUN_NOW, RUN_NOT };
 
-/* Reads n records from `first` on out of the data set, in few large requests, and nothing that does
- * not belong to them. For a tier's own threads, of a loader that is open. *haste is a run_haste. Any
- * thread may change it meanwhile, and calls loader_hurry() then. Returns 0 (each record has its own
- * error); ECANCELED: the loader is being closed; EAGAIN: the run was given up by RUN_NOT; ENOMEM.
- * Then nothing was taken. */
+/* Reads n records from `first` on out of the data set, in few large requests, and nothing else. For
+ * a tier's own threads, with a loader that is open. *haste is a run_haste. Any thread may change it
+ * meanwhile, and then calls loader_hurry(). Returns 0 (each record has its own error); or, with
+ * nothing taken, ECANCELED: the loader is being closed; EAGAIN: RUN_NOT gave the run up; ENOMEM. */
 int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, const _Atomic int *haste,
 	       loader_take_fn *take, void *context);
 
 /* Has all runs that have not begun look at their haste again. */
 void loader_hurry(struct lmdbio_loader *loader);
 
-/* Takes what stands on the loader's shelf of n records from `first` on, values in overflow pages
- * left out. While `prepare` runs. */
+/* Takes the records from `first` on, n of them, that are on the loader's shelf; no values in
+ * overflow pages. While `prepare` runs. */
 void loader_shelved(struct lmdbio_loader *loader, uint64_t first, uint64_t n, loader_take_fn *take,
 		    void *context);
-/* Gives up the shelf's pages of which all records lie in [first, end), which no thread reads
- * now. Returns the first record whose page it has left for not lying there, or end. */
+/* Frees the shelf's pages of which all records lie in [first, end), and which no thread reads now.
+ * Returns the first record of the first page that it left for lying outside, or end. */
 uint64_t loader_unshelve(struct lmdbio_loader *loader, uint64_t first, uint64_t end);
-/* Gives up the whole shelf. While `prepare` runs. */
+/* Frees the whole shelf. While `prepare` runs. */
 void loader_shelf_close(struct lmdbio_loader *loader);
 
-/* What is the same for all ranks that look at the same data set, also where each has a copy of it. */
+/* Identifies a data set: the same on all ranks that look at it, even if each has a copy. */
 struct loader_identity {
 	struct identity content; /* content form */
 	uint64_t root, entries;  /* of the tree */
@@ -109,7 +108,7 @@ struct loader_identity {
 int loader_identify(const MDB_txn *txn, const struct tree *tree,
 		    struct loader_identity *identity);
 
-/* How free an order of records is that are glued in groups and shuffled so: 0 to 1, see
+/* Returns how free an order of records is that are glued in groups and shuffled so: 0 to 1, see
  * loader_report.c. */
 double quality_groups(uint64_t records, uint64_t group);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The disk tier: records kept in a file on a local disk.
+/* Keeps records in a file on a local disk: the disk tier.
  *
  * One sparse file per data set and directory, shared by the processes of the node:
  *
@@ -9,22 +9,23 @@
  *         its value's size (4), its key's size (4), XXH3-64 of both (8)
  *         then the records, value and key, in the order in which they came
  *
- * The file's name is a hash of the data set's identity; the identity in its head is what counts.
- * The directory, or the user's own in a directory for everybody, is opened and judged once and used
- * by its descriptor (util/guarded.h). A file is judged before any lock on it is asked for: another
- * user may have put it there and hold a lock. The locks of this user's own processes are waited for
- * LOCK_TRIES times.
+ * The file's name is a hash of the data set's identity. The identity in its head is what counts.
+ * The directory, or the user's own in a directory for all users, is opened and judged once and used
+ * by its descriptor (util/guarded.h). A process judges a file before it asks for any lock on it:
+ * another user may have put it there and hold a lock. A process waits LOCK_TRIES times for the
+ * locks of this user's own processes.
  *
  * Head and rows are mapped. A record is written, then its row, its place last. A row from before a
  * crash of the machine is not believed, because the boot is another one. Each user of the file has
- * a shared lock on it. The user that can turn its own to an exclusive one is the last, when it
- * closes the disk tier or its program ends, and removes the file. What killed users have left is of
- * use to the next ones, but not to a job, whose plan has other records there.
+ * a shared lock on it. A user that closes the disk tier, or whose program ends, tries to make its
+ * lock exclusive. If that succeeds it is the last user, and removes the file. Records that killed
+ * users have left are of use to the next users, but not to a job, whose plan has other records
+ * there.
  *
- * Every record is checked when it is read. A full disk takes no more records, and those that are
- * there stay of use. A disk that fails is not asked any more, nor one that again and again takes
- * seconds for a record: planned records come from it without a comparison with another tier.
- */
+ * Every record is checked when it is read. A full disk takes no more records, and the records that
+ * are there stay of use. A disk that fails is not asked any more, nor a disk that again and again
+ * takes seconds for a record: planned records come from it without a comparison with another
+ * tier. */
 #include "loader/loader_tier.h"
 
 #include "util/at_fork.h"
@@ -58,19 +59,19 @@ enum {
 	BOOT = 40,
 	CLAIMED = 1,
 	SLOW_TIMES = 3,
-	LOCK_TRIES = 1000, /* of lock_pause each: a holder needs its lock for microseconds */
-	OPEN_TRIES = 1000, /* names that went as soon as they were opened */
+	LOCK_TRIES = 1000, /* waits of lock_pause: a holder needs its lock for microseconds */
+	OPEN_TRIES = 1000, /* files that lost their names as soon as they were opened */
 	NAME = 32,
 };
 
 static const uint64_t lock_pause = 2000000; /* ns */
 
-/* Nanoseconds: longer than this, and than this for each byte, is slow for any disk. */
+/* Nanoseconds: any disk that takes longer than this, and this for each byte, is slow. */
 static const uint64_t slow_ns = 2000000000, slow_byte_ns = 1000;
 
 static const uint64_t magic = UINT64_C(0x3267617473626d6c); /* "lmbstag2" */
 
-/* What a file's records are of. */
+/* The data set that a file's records are of. */
 struct made_of {
 	struct identity identity;
 	uint64_t root, records;
@@ -92,7 +93,7 @@ struct disk_row {
 struct disk_tier {
 	int fd;
 	struct guarded place;
-	char name[NAME]; /* in it */
+	char name[NAME]; /* in `place` */
 	struct head *head;
 	struct disk_row *rows;
 	size_t mapped;
@@ -100,8 +101,8 @@ struct disk_tier {
 	_Atomic uint64_t written;
 	_Atomic int health;          /* enum tier_state */
 	_Atomic uint64_t slow_until; /* when the last slow read came */
-	_Atomic unsigned slow;       /* slow reads, one after another */
-	struct disk_tier *next;      /* of those that are open */
+	_Atomic unsigned slow;       /* slow reads in a row */
+	struct disk_tier *next;      /* in the list of open disk tiers */
 };
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -113,8 +114,8 @@ static void boot_id(char boot[BOOT])
 	(void)kernel_file_read("/proc/sys/kernel/random/boot_id", boot, BOOT);
 }
 
-/* Once: what has happened, in one line. What has failed is not merely full, whatever finds that
- * out later. */
+/* Tells once what has happened, in one line. A failed disk stays failed, even if a process later
+ * finds it full. */
 static void disk_tier_drop(struct disk_tier *disk, enum tier_state state, const char *what,
 			   int error)
 {
@@ -137,7 +138,7 @@ static bool is_private(const struct stat *st)
 	       st->st_nlink <= 1;
 }
 
-/* Whether the file that is open is still the one of that name. */
+/* Whether the open file is still the file of that name. */
 static bool is_named(int fd, const struct guarded *place, const char *name)
 {
 	struct stat open_file, named;
@@ -146,7 +147,8 @@ static bool is_named(int fd, const struct guarded *place, const char *name)
 	       open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
-/* Removes a file that no process uses; an empty one is just being made. true: it is gone. */
+/* Removes a file that no process uses, unless it is empty: an empty file is just being made.
+ * Returns whether the file is gone. */
 static bool file_discard(int fd, const struct guarded *place, const char *name)
 {
 	struct stat st;
@@ -155,7 +157,7 @@ static bool file_discard(int fd, const struct guarded *place, const char *name)
 	       is_named(fd, place, name) && !unlinkat(place->fd, name, 0);
 }
 
-/* Locks the file as one of its users. 0, or an errno: EWOULDBLOCK if it stays locked. */
+/* Locks the file as one of its users. Returns 0 or an errno: EWOULDBLOCK if it stays locked. */
 static int file_lock(int fd)
 {
 	int rc = EWOULDBLOCK;
@@ -170,8 +172,8 @@ static int file_lock(int fd)
 	return rc;
 }
 
-/* What becomes of a file that was just opened: 0: it is locked; EAGAIN: its name is another file's
- * or none by now; another errno. */
+/* Judges and locks a file that was just opened. Returns 0 if it is locked; EAGAIN if its name is
+ * now another file's or no file's; another errno. */
 static int file_take(int fd, const struct guarded *place, const char *name, bool fresh)
 {
 	struct stat st;
@@ -186,7 +188,7 @@ static int file_take(int fd, const struct guarded *place, const char *name, bool
 	rc = file_lock(fd);
 	if (rc)
 		return rc;
-	/* Its last user, or a job that begins anew, may have removed it before. */
+	/* Its last user, or a job that begins anew, may have removed the file before. */
 	return is_named(fd, place, name) ? 0 : EAGAIN;
 }
 
@@ -210,7 +212,8 @@ static int disk_tier_file(struct disk_tier *disk, bool fresh)
 	return rc;
 }
 
-/* Where the file ends at most. What is in it already is no part of what is free. */
+/* Returns where the file ends at most. What is in the file already is not part of the free
+ * bytes. */
 static uint64_t disk_tier_limit(const struct disk_tier *disk, const struct tier_setup *setup)
 {
 	uint64_t free_bytes = UINT64_MAX / 4, next = atomic_load(&disk->head->next), limit;
@@ -226,7 +229,7 @@ static uint64_t disk_tier_limit(const struct disk_tier *disk, const struct tier_
 	return limits_file() < limit ? limits_file() : limit;
 }
 
-/* One process at a time, by a byte lock on the head. */
+/* Lets one process at a time go on, by a byte lock on the head. */
 static int head_lock(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -240,7 +243,7 @@ static int head_lock(int fd)
 	return rc;
 }
 
-/* The head is right, or made so. */
+/* Checks the head, and makes it anew if it is not right. */
 static int head_check(struct disk_tier *disk, const struct tier_setup *setup)
 {
 	struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -275,7 +278,8 @@ static int disk_tier_map(struct disk_tier *disk, const struct tier_setup *setup)
 		return errno;
 	if (!limits_allow_file(disk->mapped))
 		return EFBIG;
-	/* Rows that could not be written would be a signal: they get their room now. */
+	/* A write to a mapped row without room on the disk would raise a signal. So the rows get
+	 * their room now. */
 	if (st.st_size < (off_t)disk->mapped) {
 		rc = posix_fallocate(disk->fd, 0, (off_t)disk->mapped);
 		if (rc)
@@ -310,7 +314,7 @@ static void disk_tier_enlist(struct disk_tier *disk)
 	pthread_mutex_unlock(&open_lock);
 }
 
-/* In a forked child a parent's is in no list. */
+/* In a forked child the parent's disk tiers are in no list. */
 static void disk_tier_delist(const struct disk_tier *disk)
 {
 	struct disk_tier **link = &open_disk_tiers;
@@ -323,15 +327,15 @@ static void disk_tier_delist(const struct disk_tier *disk)
 	pthread_mutex_unlock(&open_lock);
 }
 
-/* The last one takes the file along. */
+/* The last user removes the file. */
 static void disk_tier_leave(const struct disk_tier *disk)
 {
 	if (!flock(disk->fd, LOCK_EX | LOCK_NB) && is_named(disk->fd, &disk->place, disk->name))
 		unlinkat(disk->place.fd, disk->name, 0);
 }
 
-/* For programs that end without closing their loaders. Threads may still be at work with the file
- * that has lost its name. */
+/* For programs that end without closing their loaders. Their threads may still use the file that
+ * has lost its name. */
 __attribute__((destructor)) static void disk_tiers_leave(void)
 {
 	if (fork_was_missed() || pthread_mutex_trylock(&open_lock))
@@ -363,13 +367,13 @@ static int disk_tier_place(struct disk_tier *disk, const struct tier_setup *setu
 
 	snprintf(disk->name, sizeof(disk->name), "lmdbio-stage-%016llx", (unsigned long long)hash);
 	if (rc)
-		disk->place.path = strdup(setup->directory); /* to tell of */
+		disk->place.path = strdup(setup->directory); /* for messages */
 	else
 		disk->place.fd = descriptor_lift(disk->place.fd);
 	return rc;
 }
 
-/* A directory that cannot be used drops the tier, not the loader. */
+/* Without a usable directory the loader goes on without the tier. */
 static int disk_tier_open(void **state, const struct tier_setup *setup)
 {
 	struct disk_tier *disk;
@@ -398,7 +402,7 @@ static int disk_tier_open(void **state, const struct tier_setup *setup)
 		disk_tier_close(disk);
 		return rc;
 	}
-	/* It stays, to tell so. */
+	/* The tier stays, so that it can tell its state. */
 	*state = disk;
 	return 0;
 }
@@ -411,8 +415,8 @@ static bool disk_tier_has(void *state, uint64_t record)
 	       atomic_load_explicit(&disk->rows[record].place, memory_order_acquire) > CLAIMED;
 }
 
-/* Whether the disk has shown by now that it is too slow. What has waited at the same time as a slow
- * read tells nothing more: the process, or the machine, may have stood still. */
+/* Whether the disk has proved too slow. Reads that waited at the same time as a slow read do not
+ * count: the process, or the machine, may have stood still. */
 static bool is_too_slow(struct disk_tier *disk, uint64_t began, size_t size)
 {
 	uint64_t now = clock_now(), until = atomic_load(&disk->slow_until);
@@ -425,7 +429,7 @@ static bool is_too_slow(struct disk_tier *disk, uint64_t began, size_t size)
 	       atomic_fetch_add(&disk->slow, 1) + 1 >= SLOW_TIMES;
 }
 
-/* Memory is not asked for on the word of a row. */
+/* Checks that a record lies inside the file before memory is taken, because a row may be wrong. */
 static int record_room(const struct disk_tier *disk, uint64_t place, uint64_t size, uint8_t **memory)
 {
 	struct stat st;
@@ -468,7 +472,7 @@ static int disk_tier_fetch(void *state, uint64_t record, struct tier_record *to)
 	return 0;
 }
 
-/* Gives a record its place in the file. 0: it has none. */
+/* Gives a record its place in the file. Returns 0 if it has none. */
 static uint64_t disk_tier_put(struct disk_tier *disk, const MDB_val *key, const MDB_val *data)
 {
 	uint64_t size = data->mv_size + key->mv_size;
@@ -488,8 +492,8 @@ static uint64_t disk_tier_put(struct disk_tier *disk, const MDB_val *key, const 
 	return 0;
 }
 
-/* A process that is killed with a row claimed keeps its record from the file: it stays where it
- * was. */
+/* A process that is killed with a row claimed keeps that record out of the file: it is then read
+ * from where it was. */
 static uint64_t disk_tier_offer(void *state, uint64_t record, const MDB_val *key,
 				const MDB_val *data)
 {

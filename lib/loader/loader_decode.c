@@ -22,7 +22,7 @@ void batch_came(struct lmdbio_loader *loader, struct batch *batch, size_t sample
 	}
 }
 
-/* The first batch that has samples which no thread decodes yet. */
+/* Returns the first batch with samples that no thread decodes yet. */
 static struct batch *batch_to_decode(const struct lmdbio_loader *loader)
 {
 	struct batch *batch = loader->ahead.first;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The life of an epoch in a loader: how it begins, how its order is saved and restored, and how
- * everything that was read ahead of it is dropped.
+/* Begins an epoch in a loader, saves and restores its order, and drops what was read ahead of it.
  *
  *   LIFE_NONE      no epoch has begun
  *   LIFE_RUNNING   the planner publishes batches, readers and decoders fill them, takers take them
@@ -8,9 +7,9 @@
  *
  *   NONE or RUNNING --epoch(), restore()--> CHANGING --> RUNNING; close() sets `closing` in any
  *
- * The changer is the only thread that frees batches that no taker has taken, but for loader_end(),
- * which has joined all threads before. It works in four steps, under the loader's lock, which it
- * gives up only where it waits:
+ * Only the changer frees batches that no taker has taken, apart from loader_end(), which has joined
+ * all threads before. The changer works in four steps, under the loader lock, which it gives up
+ * only where it waits:
  *
  * 1. It waits until no other thread is the changer. So a second epoch begins after the first has
  *    begun, never in the middle of it, and the last one holds.
@@ -18,16 +17,15 @@
  *    the pieces that no reader has begun. From here on the planner publishes nothing, puts no piece
  *    and begins no plan; decoders begin no batch. So readers, too, run out of work.
  * 3. It waits until the planner, all readers and all decoders are still, which takes no longer than
- *    a read. Nothing holds a pointer to a batch now.
+ *    a read. No thread holds a pointer to a batch now.
  * 4. It frees the batches, sets the place, and wakes the planner and the next changer.
  *
- * A taker whose batch lacks memory is a changer, too: it drops what is read ahead, reads its samples
- * in the memory that this gives, and lets the epoch run on from the next batch (`shrinking`).
- * Other takers wait for that.
+ * A taker whose batch lacks memory is a changer, too. It drops what is read ahead, reads its
+ * samples into the memory that this gives, and lets the epoch run on from the next batch
+ * (`shrinking`). Other takers wait for that.
  *
- * Locks are taken in this order: the list of loaders (loader_open.c), the loader's, that of the
- * samples' memory.
- */
+ * Locks are taken in this order: the list of loaders (loader_open.c), the loader lock, the lock of
+ * the sample memory. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
@@ -35,7 +33,7 @@
 
 #include <errno.h>
 
-enum { SHORT_PART = 2 }; /* of what was held when memory ran out, what is held from then on */
+enum { SHORT_PART = 2 }; /* 1 / this of the bytes held when memory ran out may be held then */
 
 void batches_drop(struct lmdbio_loader *loader)
 {
@@ -52,8 +50,8 @@ void batches_drop(struct lmdbio_loader *loader)
 	loader->ahead.samples = loader->ahead.batches = 0;
 }
 
-/* Steps 2 to 4, but for the place: the caller is the changer until epoch_run_on(). Returns 0, or
- * ECANCELED: the loader is being closed, and there is no changer. */
+/* Does steps 2 to 4 without the place: the caller is the changer until epoch_run_on(). Returns 0,
+ * or ECANCELED: the loader is being closed, and there is no changer. */
 static int drop_all(struct lmdbio_loader *loader)
 {
 	loader->life = LIFE_CHANGING;
@@ -73,7 +71,7 @@ static int drop_all(struct lmdbio_loader *loader)
 	return 0;
 }
 
-/* The planner begins at this batch when the epoch runs. */
+/* Has the planner begin at this batch when the epoch runs. */
 static void plan_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
 {
 	uint64_t all = order_batches(&loader->order);
@@ -94,7 +92,7 @@ void epoch_run_on(struct lmdbio_loader *loader)
 	crew_wake_all(&loader->readers);
 }
 
-/* Whether what is read ahead begins with this batch. Takers that wait for others are not ahead. */
+/* Whether what is read ahead begins with this batch. Batches that takers wait for are not ahead. */
 static bool is_ahead(const struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
 {
 	if (loader->life != LIFE_RUNNING || loader->takers.waiting)
@@ -105,7 +103,7 @@ static bool is_ahead(const struct lmdbio_loader *loader, uint64_t epoch, uint64_
 	return loader->plan.epoch == epoch && loader->plan.next == number;
 }
 
-/* Sets the place. Everything that is ahead begins there, or there is nothing. */
+/* Sets the place. All that is read ahead begins there, or nothing is read ahead. */
 static void run_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
 {
 	loader->epoch.number = epoch;
@@ -127,8 +125,8 @@ static int change_await(struct lmdbio_loader *loader)
 	return loader->closing ? ECANCELED : 0;
 }
 
-/* Begins at a batch of an epoch; `order`: of another order than before, or NULL. Under the
- * loader lock, which it releases meanwhile. Returns 0 or ECANCELED. */
+/* Begins at a batch of an epoch. `order`: replaces the order before, or NULL. Under the loader
+ * lock, which it releases meanwhile. Returns 0 or ECANCELED. */
 static int change(struct lmdbio_loader *loader, const struct order *order, uint64_t epoch,
 		  uint64_t number)
 {

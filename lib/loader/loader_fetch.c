@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads pieces: how many at once, at which rate, and what becomes of a read that fails. */
+/* Reads pieces: decides how many at once and at which rate, and what becomes of a read that
+ * fails. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT_GROWTH = 8 }; /* this part of what came more is tried to be held */
+enum { SHORT_GROWTH = 8 }; /* 1 / this of the bytes that came is added to what memory may hold */
 
 uint64_t loader_gap(const struct lmdbio_loader *loader)
 {
@@ -46,7 +47,7 @@ void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces)
 	pieces_put(loader, rest);
 }
 
-/* Pages that the planner has waited for have come, or never will. */
+/* Pages that the planner waits for have come, or never will. */
 static void pages_done(struct lmdbio_loader *loader)
 {
 	if (!--loader->reads.pages_left)
@@ -68,16 +69,16 @@ void pieces_drop(struct lmdbio_loader *loader)
 	loader->reads.last = &loader->reads.first;
 }
 
-/* Whether memory is a reason to read a piece later. A taker that waits for it must get it, whatever
- * it takes; and where nothing is held, nothing will be given back. */
+/* Whether a piece must wait for memory. A taker that waits for the piece must get it, whatever it
+ * takes. And if no memory is held, none will be given back. */
 static bool piece_must_wait(const struct lmdbio_loader *loader, const struct piece *piece)
 {
 	return piece->bytes && loader->memory.held && piece->round > loader->takers.waited_round &&
 	       loader->memory.held + piece->bytes > memory_most(loader);
 }
 
-/* The piece to be read now, taken from the queue; or NULL, and *until is when to look again, unless
- * something has changed before. Under the loader lock. */
+/* Takes the next piece to read from the queue. Returns NULL if there is none now; *until says when
+ * to look again, unless something changes before. Under the loader lock. */
 static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 {
 	struct piece *piece = loader->reads.first;
@@ -142,12 +143,13 @@ void sample_fill(struct work *work, const struct tier_record *record)
 	work->batch->memory[work->slot] = record->memory;
 }
 
-/* What a piece has brought, by source. */
+/* The bytes that a piece has brought, by source. */
 struct tally {
 	uint64_t bytes[SOURCE_COUNT];
 };
 
-/* A record that has been found, with memory of its own if it needs some. false: there is none. */
+/* Gives a record that has been found memory of its own, if it needs some. Returns false without
+ * memory. */
 static bool record_own(struct lmdbio_loader *loader, struct direct_bytes *direct,
 		       struct tier_record *record)
 {
@@ -167,7 +169,7 @@ uint64_t sample_take(struct lmdbio_loader *loader, struct snapshot *snapshot,
 	struct lmdbio_sample *sample = &work->batch->samples[work->slot];
 	struct tier_record record = {0};
 
-	/* A page of this one that is not sound says nothing of the next one's. */
+	/* A page of this sample that is not sound says nothing about the next sample's. */
 	snapshot->blocked = 0;
 	if (!direct ||
 	    !direct_get(loader, direct, snapshot, &work->place, &record.key, &record.data)) {
@@ -188,7 +190,7 @@ uint64_t sample_take(struct lmdbio_loader *loader, struct snapshot *snapshot,
 	return record.data.mv_size;
 }
 
-/* Works that one read serves, from `first` on. */
+/* Finds the works that one read serves, from `first` on. Returns the work behind them. */
 static size_t merge(const struct lmdbio_loader *loader, const struct piece *piece, size_t first,
 		    uint64_t gap, struct extent *read)
 {
@@ -207,7 +209,7 @@ static size_t merge(const struct lmdbio_loader *loader, const struct piece *piec
 	return next;
 }
 
-/* Whether all are values that stand apart from their leaves. */
+/* Whether all works are for values that stand apart from their leaves. */
 static bool are_runs(const struct lmdbio_loader *loader, struct work *const *works, size_t n)
 {
 	unsigned shift = loader->data.txn->snapshot.view.page_shift;
@@ -233,7 +235,7 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 		next = merge(loader, piece, i, gap, &read);
 		if (store && store_covers(store, read.from, read.end - read.from))
 			source = SOURCE_MEMORY;
-		/* If this fails, each sample is asked for by itself: not all need have failed. */
+		/* If this fails, each sample is read by itself: not all need fail. */
 		if (source == SOURCE_MEMORY || !are_runs(loader, piece->works + i, next - i) ||
 		    !direct_read(loader, read.from, read.end, next - i == 1, &direct, &ns))
 			(void)loader_bring(loader, &snapshot, read.from, read.end, &ns);
@@ -251,7 +253,7 @@ static void fetch_each(const struct tier *tier, struct tier_fetch *each, size_t 
 		each[i].error = tier->ops->fetch(tier->state, each[i].record, &each[i].found);
 }
 
-/* From another tier, some at a time; what it cannot give comes from the file after all. */
+/* Reads a few records from another tier. The file gives what the tier cannot. */
 static void read_tier_some(struct lmdbio_loader *loader, struct work **works, size_t n,
 			   unsigned at_once, struct tally *tally)
 {
@@ -302,9 +304,9 @@ static void read_tier(struct lmdbio_loader *loader, struct piece *piece, unsigne
 	}
 }
 
-/* Moves the works for whose samples there was no memory to the front. They are tried once more:
- * when memory is given back, or at once if their batch is waited for. Returns how many; 0 as
- * well when it is for good. Under the loader lock. */
+/* Moves the works whose samples lacked memory to the front. They are tried once more: when memory
+ * is given back, or at once if a taker waits for their batch. Returns how many; 0 also when they
+ * fail for good. Under the loader lock. */
 static size_t works_short(struct lmdbio_loader *loader, struct piece *piece)
 {
 	bool waited =
@@ -328,8 +330,8 @@ static size_t works_short(struct lmdbio_loader *loader, struct piece *piece)
 }
 
 /* Puts a piece back whose first works are to be read once more: in front of later rounds, and
- * behind earlier ones, which a taker may wait for when memory keeps this one waiting. What is
- * held now is all that there is memory for. Under the loader lock. */
+ * behind earlier rounds, which a taker may wait for while memory keeps this piece waiting. The
+ * bytes held now are all that there is memory for. Under the loader lock. */
 static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_t works)
 {
 	struct piece **link = &loader->reads.first;
@@ -385,7 +387,7 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 		}
 	}
 	sample_memory_fit(loader, small);
-	/* A batch that is complete frees its works. */
+	/* Last, because a batch that is complete frees its works. */
 	for (size_t i = again; i < piece->n; i++)
 		batch_came(loader, piece->works[i]->batch, 1);
 	if (!piece->n)
@@ -394,7 +396,7 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 		piece_again(loader, piece, again);
 		return;
 	}
-	/* A shortage may have been another program's, and over. */
+	/* The shortage may have been another program's, and be over. */
 	if (loader->memory.lacking)
 		loader->memory.lacking += piece->bytes / SHORT_GROWTH;
 	free(piece);

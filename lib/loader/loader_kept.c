@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Keeps records of an opportunistic order in this process's memory.
  *
- * Those that the order calls resident, as they come by, until the memory for it is used. None of
- * them is given up for another (CoorDL's rule: an epoch hits exactly what is kept).
- */
+ * It keeps records that the order calls resident, as they come by, until the memory for them is
+ * used. It gives up no record for another (CoorDL's rule: an epoch hits exactly what is kept). */
 #include "loader/loader_tier.h"
 
 #include <errno.h>

@@ -2,9 +2,9 @@
 /* Uses the memory of large samples again, and reads values from storage straight to it.
  *
  * Memory that has just come from the system costs a fault and the clearing of each page, which is
- * more than reading a value into it. So large blocks are kept when their batch is given back, and
- * the next values come into them: those freed last first, which a cache may still hold.
- */
+ * more than reading a value into it. So the loader keeps large blocks when their batch is given
+ * back, and reads the next values into them: blocks freed last come first, because a cache may
+ * still hold them. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
@@ -16,7 +16,7 @@
 
 enum {
 	MEMORY_PAGE = 4096,
-	MEMORY_SPARE = 4, /* a block may be larger than asked for by one part in so many */
+	MEMORY_SPARE = 4, /* a block may be larger than asked for by 1 / this */
 };
 
 static void *take(struct sample_memory *memory, unsigned i)
@@ -30,7 +30,7 @@ static void *take(struct sample_memory *memory, unsigned i)
 	return block;
 }
 
-/* Frees those given back first, until so many bytes are gone. */
+/* Frees the blocks that were given back first, until `size` bytes are gone. */
 static void give_up(struct sample_memory *memory, uint64_t size)
 {
 	uint64_t gone = 0;
@@ -43,7 +43,8 @@ static void give_up(struct sample_memory *memory, uint64_t size)
 	}
 }
 
-/* One that fits, or NULL; then as much goes as will come, so that the two are never more. */
+/* Takes a block that fits. If none does, returns NULL, and frees as many bytes as will come, so
+ * that spare and held blocks together do not grow. */
 static void *take_fitting(struct sample_memory *memory, size_t size)
 {
 	for (unsigned i = memory->count; i-- > 0;) {
@@ -115,7 +116,7 @@ void sample_memory_free(struct lmdbio_loader *loader, void *block)
 	struct sample_memory *memory = &loader->memory.blocks;
 	size_t usable = malloc_usable_size(block);
 
-	/* Others' blocks are not aligned to pages. */
+	/* Blocks of other allocations are not aligned to pages. */
 	if (loader_is_here(loader) && usable >= SAMPLE_LARGE &&
 	    (uintptr_t)block % MEMORY_PAGE == 0) {
 		pthread_mutex_lock(&memory->lock);
@@ -141,10 +142,10 @@ void sample_memory_end(struct lmdbio_loader *loader)
 
 /* --- values that are read straight to where a batch has them ------------------------------------ */
 
-/* A large value is read into the memory that its sample will have. Smaller ones that come with one
- * read are copied out of it. Their leaves, and values that stand in leaves, come through the
+/* A large value is read into the memory that its sample will have. Smaller values that come with
+ * one read are copied out of its memory. Their leaves, and values in leaves, come through the
  * window. */
-/* Small ones are aligned as well: a direct read takes nothing else. */
+/* Small blocks are aligned as well, because a direct read takes nothing else. */
 static void *memory_new(struct lmdbio_loader *loader, size_t size)
 {
 	return size < SAMPLE_LARGE ? aligned_alloc(ARENA_BLOCK, size)
@@ -167,7 +168,8 @@ bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool
 	direct->length = round_up(end, ARENA_BLOCK) - direct->from;
 	direct->alone = alone && direct->length >= SAMPLE_LARGE;
 	direct->memory = memory_new(loader, direct->length + (direct->alone ? key : 0));
-	/* What is copied out of is memory, too; a sample's own is counted when it has come. */
+	/* Memory that samples are copied out of counts as held. A sample's own counts when it has
+	 * come. */
 	if (direct->memory && !direct->alone) {
 		pthread_mutex_lock(&loader->lock);
 		loader->memory.held += direct->length;
@@ -224,7 +226,7 @@ void direct_end(struct lmdbio_loader *loader, struct direct_bytes *direct)
 	pthread_mutex_lock(&loader->lock);
 	if (!direct->alone) {
 		loader->memory.held -= direct->length;
-		crew_wake_all(&loader->readers); /* threads that wait for memory */
+		crew_wake_all(&loader->readers); /* readers that wait for memory */
 	}
 	sample_memory_free(loader, direct->memory);
 	pthread_mutex_unlock(&loader->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* How takers get batches and give them back. */
+/* Gives batches to takers, and takes them back. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
@@ -11,13 +11,14 @@
 
 /* --- samples that lacked memory -------------------------------------------------------------- */
 
-/* A decoder's own ENOMEM is not meant: its sample has come. */
+/* A decoder's own ENOMEM does not count: its sample has come. */
 static bool is_lacking(const struct lmdbio_sample *sample)
 {
 	return sample->error == ENOMEM && !sample->key.mv_data && !sample->data.mv_data;
 }
 
-/* Releases the loader lock meanwhile. Returns whether samples still lack memory. */
+/* Reads the samples of a batch that lack memory. Releases the loader lock meanwhile. Returns
+ * whether some still lack memory. */
 static bool read_lacking(struct lmdbio_loader *loader, struct batch *batch)
 {
 	struct snapshot snapshot = loader_view(loader);
@@ -48,9 +49,9 @@ static bool read_lacking(struct lmdbio_loader *loader, struct batch *batch)
 	return lacking;
 }
 
-/* Reads again what there was no memory for when it was read ahead, of a batch that is in no list. The
- * taker does so itself. The batches before this one may have been given back since then; if that is not
- * enough, what is read ahead goes for it. Under the loader lock, which it releases. */
+/* For a batch that is in no list: reads again the samples that lacked memory when they were read
+ * ahead. The taker does so itself. Earlier batches may have been given back since then. If that is
+ * not enough, drops what is read ahead. Under the loader lock, which it releases. */
 static void batch_again(struct lmdbio_loader *loader, struct batch *batch)
 {
 	if (!read_lacking(loader, batch) || !ahead_drop(loader))
@@ -84,13 +85,13 @@ void loader_release(struct lmdbio_loader *loader)
 		loader_free(loader);
 }
 
-/* What the takers that wait have a claim to, as many batches as they are: the first ones. Claims
- * have no names, so that any taker may take the first of these that is ready, and a claim that is
- * given up leaves no gap behind. */
+/* The claims of the takers that wait: to the first batches, one for each. Claims have no names. So
+ * any taker may take the first of these batches that is ready, and a claim that is given up leaves
+ * no gap. */
 struct claims {
-	struct batch **ready; /* or NULL: none is */
+	struct batch **ready; /* NULL: none of the batches is ready */
 	bool planned;	      /* all of them are in the list */
-	uint64_t round; /* of the last one; if it is not planned, of what is planned before it */
+	uint64_t round; /* of the last batch; if it is not planned, of the last planned before it */
 };
 
 static struct claims claims_find(struct lmdbio_loader *loader)
@@ -123,7 +124,7 @@ static void note_stall(struct lmdbio_loader *loader, const struct batch *batch, 
 		loader->epoch.ended = clock_now();
 }
 
-/* The first error of a batch's samples, or 0. */
+/* Returns the first error of a batch's samples, or 0. *errors: how many samples have one. */
 static int batch_error(const struct batch *batch, uint64_t *errors)
 {
 	int rc = 0;
@@ -137,8 +138,8 @@ static int batch_error(const struct batch *batch, uint64_t *errors)
 	return rc;
 }
 
-/* Takes a batch that is ready out of the list. Returns 0 or its first error. Under the loader
- * lock, which it releases when a sample is to be read once more. */
+/* Takes a ready batch out of the list. Returns 0 or its first error. Under the loader lock, which
+ * it releases to read a sample once more. */
 static int take(struct lmdbio_loader *loader, struct batch **link)
 {
 	struct batch *batch = *link;
@@ -159,8 +160,8 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 	return loader->options.skip_errors ? 0 : rc;
 }
 
-/* Waits for a batch, of the epoch that runs. Returns 0; ECANCELED; ENOMEM: then the claim is
- * given up, and the batch is another call's. *waited: no batch was ready. Under the loader lock. */
+/* Waits for a batch of the running epoch. Returns 0; ECANCELED; or ENOMEM: the claim is given up,
+ * and another call gets the batch. *waited: no batch was ready. Under the loader lock. */
 static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *waited)
 {
 	unsigned generation = loader->generation, tries = 0;
@@ -181,7 +182,7 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *wa
 			loader->plan.out_of_memory = false;
 			crew_wake_all(&loader->planner);
 		}
-		/* What stands between this batch and its reader must not be memory. */
+		/* Memory must not stand between this batch and its taker. */
 		if (claims.round > loader->takers.waited_round) {
 			loader->takers.waited_round = claims.round;
 			crew_wake_all(&loader->planner);
@@ -245,7 +246,7 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 			give_back(loader, batch);
 		} else {
 			*shown = &batch->shown;
-			/* The call's reference goes on as the batch's. */
+			/* The batch keeps the call's reference. */
 			pthread_mutex_unlock(&loader->lock);
 			return 0;
 		}
@@ -263,7 +264,7 @@ void loader_done(struct lmdbio_batch *shown)
 		return;
 	loader = batch->loader;
 	if (!loader_is_here(loader)) {
-		/* The lock may have been held by a thread that this process does not have. */
+		/* A thread that this process does not have may have held the loader lock. */
 		batch_free(batch);
 		return;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Opens a loader, and ends it while others still use it. */
+/* Opens a loader, and ends it while other threads still use it. */
 #include "loader/loader_private.h"
 
 #include "util/at_fork.h"
@@ -19,20 +19,21 @@
 
 /* --- the open loaders ------------------------------------------------------------------------- */
 
-/* They are listed so that threads need not agree on when one is closed: a call that comes too late
- * finds it gone. */
+/* The list of open loaders. With it, threads need not agree on when a loader is closed: a call that
+ * comes too late finds it gone. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lmdbio_loader *open_list;
-static _Atomic unsigned open_process; /* fork_generation of the process that has opened one last */
+static _Atomic unsigned open_process; /* fork_generation of the process that last opened a loader */
 
-/* The parent's loaders are not the child's, and another thread of the parent may have held the lock. */
+/* A child does not have the parent's loaders, and another thread of the parent may have held
+ * open_lock. */
 static void fork_in_child(void)
 {
 	pthread_mutex_init(&open_lock, NULL);
 	open_list = NULL;
 }
 
-/* Not with the first loader: that may be opened while another thread forks. */
+/* Not with the first loader, which a thread may open while another thread forks. */
 __attribute__((constructor)) static void fork_begin(void)
 {
 	static const struct fork_steps steps = {.child = fork_in_child};
@@ -49,7 +50,7 @@ void loader_enlist(struct lmdbio_loader *loader)
 	pthread_mutex_unlock(&open_lock);
 }
 
-/* Where it stands in the list, or the list's end. Under the list's lock. */
+/* Returns the loader's link in the list, or the list's end. Under open_lock. */
 static struct lmdbio_loader **open_find(const struct lmdbio_loader *loader)
 {
 	struct lmdbio_loader **link = &open_list;
@@ -102,10 +103,10 @@ enum {
 	DEPTH_FIRST = 4,
 	RUN_BYTES = 1 << 20,
 	TRANSIT_LEAST = 8 << 20, /* bytes of arena that reads pass through */
-	TRANSIT = 2 << 20,       /* of them for each read, so that none is evicted unused */
-	READ_LEAST = 128 << 10,  /* bytes: of neighbours that come with one read */
+	TRANSIT = 2 << 20,       /* of these bytes for each read, so that none is evicted unused */
+	READ_LEAST = 128 << 10,  /* bytes of neighbours that come with one read */
 	READ_MOST = 4 << 20,
-	READ_SHARE = 4,          /* of memory, for all readers' buffers: one part in so many */
+	READ_SHARE = 4,          /* 1 / this of memory is for all readers' buffers */
 	ORDER_BYTES = 256 << 20, /* of records, for each default of an order */
 };
 
@@ -127,9 +128,9 @@ static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_lo
 		       : EINVAL;
 }
 
-/* A mistyped directory is refused also where the data is small and no record would be staged: it is
- * the larger data set that needs it. A job goes on without the disk of a node that lacks the
- * directory, and says so where it opens the disk tier. Returns 0 or an errno. */
+/* A mistyped directory is refused even if the data is small and no record would be kept there: the
+ * larger data set needs it. A job goes on without the disk of a node that lacks the directory, and
+ * says so where it opens the disk tier. Returns 0 or an errno. */
 static int stage_dir_judge(const char *directory)
 {
 	struct stat st;
@@ -145,8 +146,8 @@ static int stage_dir_judge(const char *directory)
 	return rc;
 }
 
-/* How large the database is, as far as its record tells, and whether it is copied: what fits into
- * the node's memory is not. */
+/* Sets how large the database is, as far as its record tells, and whether samples are copied. A
+ * database that fits into the node's memory is not copied. */
 static void sizes_set(struct lmdbio_loader *loader)
 {
 	const struct tree_record *record = &loader->data.tree.record;
@@ -167,13 +168,13 @@ static void sizes_set(struct lmdbio_loader *loader)
 		loader->memory.most = budget / 8 / loader->job.sharers;
 	if (loader->options.memory && loader->options.memory < most)
 		most = loader->options.memory;
-	/* A file of no store is small. */
+	/* A file without a store is small. */
 	loader->memory.copies =
 		loader->data.env->stored && (loader->job.sharers || loader->data.bytes > most);
 }
 
-/* Copies are memory that the arena of our own environment need not have: one budget for both.
- * Before the arena is made, which the first page read does. */
+/* Copies take memory that the arena of the loader's own environment need not have: one budget for
+ * both. Called before the first page read makes the arena. */
 static void arena_limit(struct lmdbio_loader *loader)
 {
 	uint64_t budget = memory_budget(settings_get()), left = budget / 8;
@@ -181,8 +182,8 @@ static void arena_limit(struct lmdbio_loader *loader)
 	sizes_set(loader);
 	if (!loader->data.own_env || !loader->memory.copies)
 		return;
-	/* A sharer's passage is its own: what one has shown, and does not look at any more, would
-	 * be in another one's way. */
+	/* Each sharer has a passage of its own. Otherwise chunks that one sharer has shown, and
+	 * does not look at any more, would be in the way of another. */
 	if (loader->job.sharers)
 		left /= loader->job.sharers;
 	else if (loader->memory.most < budget - left)
@@ -195,8 +196,9 @@ static void arena_limit(struct lmdbio_loader *loader)
 	loader->job.keep_room = loader->job.sharers && left < budget ? budget - left : 0;
 }
 
-/* What a rank may keep of the pages that it numbers. They go one by one as their records are taken;
- * but those of duplicates all at once, so that there are two copies then. */
+/* Returns the bytes that a rank may keep of the pages that it numbers. They go page by page as
+ * their records are taken, but pages of duplicates all at once. So there are two copies of these
+ * for a time. */
 static uint64_t shelf_bytes(const struct lmdbio_loader *loader)
 {
 	uint64_t room = loader->job.keep_room / loader->job.sharers;
@@ -204,7 +206,7 @@ static uint64_t shelf_bytes(const struct lmdbio_loader *loader)
 	return loader->data.tree.record.flags & MDB_DUPSORT ? room / 2 : room;
 }
 
-/* The environment, a transaction and the database in it. */
+/* Opens the environment, a transaction and the database in it. */
 static int place_open(struct lmdbio_loader *loader, const struct loader_place *place,
 		      const struct loader_hooks *hooks)
 {
@@ -250,8 +252,8 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 				      place->name ? &name : NULL, &loader->data.index);
 }
 
-/* Of the loader's memory what residents have: a half, or more if so many are asked for, but an
- * eighth is the batches'. */
+/* Returns how much of the loader's memory residents have: a half, or more if more records are asked
+ * for; an eighth is always the batches'. */
 static uint64_t keep_bytes(const struct lmdbio_loader *loader)
 {
 	uint64_t records = index_records(loader->data.index), wanted = loader->options.resident;
@@ -262,19 +264,19 @@ static uint64_t keep_bytes(const struct lmdbio_loader *loader)
 	return wanted <= half ? half : wanted < most ? wanted : most;
 }
 
-/* Bytes of the records that are shuffled together. What is free differs between ranks, machines and
- * runs, and the order must not: only the memory that the options name counts. */
+/* Returns the bytes of the records that are shuffled together. Free memory differs between ranks,
+ * machines and runs, and the order must not. So only the memory that the options name counts. */
 static uint64_t buffer_bytes(const struct lmdbio_loader *loader)
 {
 	if (!loader->options.memory)
 		return ORDER_BYTES;
-	/* Where nodes keep records for each other residents are not in the batches' memory. */
+	/* If nodes keep records for each other, residents are not in the batches' memory. */
 	if (loader->options.order == LMDBIO_ORDER_OPPORTUNISTIC && !loader->job.keep_room)
 		return loader->memory.most - keep_bytes(loader);
 	return loader->memory.most / 2;
 }
 
-/* Ranks that do not agree on a number must each find the same. */
+/* Returns the default of `resident`. Ranks that do not agree on it must each find the same. */
 static uint64_t residents_of(const struct lmdbio_loader *loader, bool agree)
 {
 	uint64_t memory = loader->options.memory, each = record_bytes(loader);
@@ -288,7 +290,7 @@ static uint64_t residents_of(const struct lmdbio_loader *loader, bool agree)
 	return fits ? index_records(loader->data.index) : keep_bytes(loader) / each;
 }
 
-/* agree: a hook has all ranks take one spec. */
+/* `agree`: a hook has all ranks take one spec. */
 static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec, bool agree)
 {
 	const struct lmdbio_loader_options *options = &loader->options;
@@ -316,7 +318,7 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 		spec->resident = residents_of(loader, agree);
 }
 
-/* What needs no order is open when a job is prepared, which may make a plan of it. */
+/* Tiers that need no order are open when `prepare` is called, which may make a plan for them. */
 static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *hooks)
 {
 	struct order_spec spec;
@@ -329,7 +331,7 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 		.directory = loader->memory.copies ? loader->options.stage_dir : NULL,
 		.limit = loader->options.stage_size,
 		.lent = loader->job.lent,
-		/* A job's plan knows nothing of it. */
+		/* A job's plan does not know the records in an old file. */
 		.fresh = loader->job.sharers != 0,
 	};
 	int rc = tiers_open(&loader->tiers, &setup, false);
@@ -341,14 +343,14 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 		rc = order_init(&loader->order, &spec);
 	if (rc)
 		return rc;
-	/* What stays in memory is memory that batches do not have. */
+	/* Batches do not have the memory of residents. */
 	if (spec.policy == ORDER_OPPORTUNISTIC && loader->memory.copies)
 		loader->memory.most -= setup.keep;
 	return tiers_open(&loader->tiers, &setup, true);
 }
 
-/* What decoders write is memory, too. Two rounds are planned at a time: both have their outputs, and
- * one has its copies. */
+/* Divides the memory between copies and the outputs of decoders. Two rounds are planned at a time:
+ * both have their outputs, and one has its copies. */
 static void outputs_set(struct lmdbio_loader *loader)
 {
 	uint64_t all = loader->memory.most, each = record_bytes(loader);
@@ -379,7 +381,8 @@ static void locks_make(struct lmdbio_loader *loader)
 	loader->reads.last = &loader->reads.first;
 }
 
-/* Whether values need not pass through the arena. Those that are verified are so in the window. */
+/* Whether values need not pass through the arena. Values with checksums are verified in the
+ * window. */
 static bool reads_past(const struct lmdbio_loader *loader)
 {
 	const struct store *store = loader->data.txn->snapshot.view.runs;
@@ -388,7 +391,7 @@ static bool reads_past(const struct lmdbio_loader *loader)
 	       !loader->data.env->sums;
 }
 
-/* Neighbours that come past the arena need a buffer in each reader's hands. */
+/* Returns how much one read may bring. Past the arena, each reader needs a buffer for it. */
 static uint64_t read_most(const struct lmdbio_loader *loader, unsigned readers)
 {
 	uint64_t most = loader->reads.past ? loader->memory.most / READ_SHARE / readers : READ_MOST;
@@ -405,7 +408,7 @@ static int threads_start(struct lmdbio_loader *loader)
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int rc;
 
-	/* Half of it is for the runs that tiers read. */
+	/* Half of the arena is for the runs that tiers read. */
 	if (loader->job.sharers)
 		transit /= 2;
 	loader->reads.runs_most = depth_fit(transit, TRANSIT, 1, UINT_MAX);
@@ -423,7 +426,7 @@ static int threads_start(struct lmdbio_loader *loader)
 		decoders = LOADER_THREADS;
 	loader->reads.most = read_most(loader, readers);
 	loader->reads.depth.now = loader->options.threads ? readers : DEPTH_FIRST;
-	/* The number is the readers' bound, and set before they look. */
+	/* The number of readers bounds them, and is set before they look. */
 	pthread_mutex_lock(&loader->lock);
 	rc = crew_start(&loader->planner, 1);
 	if (!rc)
@@ -498,7 +501,7 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	}
 	if (!rc)
 		outputs_set(loader);
-	/* Copied with the options, and not needed any more. */
+	/* Copied with the options; nothing needs it after the opening. */
 	loader->options.stage_dir = NULL;
 	if (!rc)
 		rc = threads_start(loader);
@@ -513,7 +516,7 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 
 void loader_close(struct lmdbio_loader *loader)
 {
-	/* In a child only the loader's memory is there, and may be in the middle of anything. */
+	/* A forked child has only the loader's memory, which may be in the middle of any change. */
 	if (loader && loader_delist(loader))
 		loader_end(loader);
 }
@@ -537,7 +540,7 @@ uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader)
 {
 	const struct tree_record *record = &loader->data.tree.record;
 
-	/* Duplicates are in no other pages, but these are not in the record. */
+	/* Duplicates are in leaf pages only, but these are not in the record. */
 	return record->flags & MDB_DUPSORT
 		       ? loader->data.bytes
 		       : record->leaf_pages << loader->data.txn->snapshot.view.page_shift;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Computes the orders, forward and back.
  *
- * Everything that is not sequential is one scheme. Records are counted from `shift` on, chunks are
- * cut off; `chosen` lists the chunks, residents first. The remainder, less than a chunk, is
+ * Every order that is not sequential is one scheme. Records are counted from `shift` on and cut
+ * into chunks; `chosen` lists the chunks, residents first. The remainder, less than a chunk, is
  * resident, so that no chunk is short and no sum depends on the draw. Round r takes streamed chunks
- * r * buffer ... and the residents that belong to it by proportion. A shuffle is the case in which
- * all are residents.
- */
+ * r * buffer ... and the residents that belong to it by proportion. In a shuffle all records are
+ * residents. */
 #include "loader/loader_order.h"
 
 #include "util/hash.h"
@@ -60,7 +59,7 @@ uint64_t order_batches(const struct order *order)
 	return whole + (order->spec.tail != ORDER_DROP && order->spec.records % order->spec.batch);
 }
 
-/* Streamed chunks before a round. */
+/* Returns how many streamed chunks come before a round. */
 static uint64_t chunks_before(const struct order *order, uint64_t round)
 {
 	return round < order->rounds ? round * order->spec.buffer : order->streamed;
@@ -90,7 +89,8 @@ void order_begin(struct order_epoch *at, const struct order *order, uint64_t epo
 	permute_init(&at->whole, order->residents, spec->seed, epoch, USE_WHOLE);
 	if (spec->policy == ORDER_SHUFFLE)
 		return;
-	/* What stays in memory must be the same in every epoch; what need not had better not. */
+	/* Residents must be the same in every epoch. A block order has no residents, and had better
+	 * begin elsewhere in each epoch. */
 	at->shift = permute_draw(records, spec->seed, spec->policy == ORDER_BLOCK ? epoch : 0,
 				 USE_SHIFT);
 	permute_init(&at->chosen, order->chunks, spec->seed, 0, USE_CHOSEN);
@@ -120,7 +120,7 @@ uint64_t order_round(const struct order_epoch *at, uint64_t position)
 	return round;
 }
 
-/* The permutation within a round. Its residents are a proportion rounded down or up. */
+/* Returns the permutation within a round, whose residents are a proportion rounded down or up. */
 static const struct permute *round_permute(const struct order_epoch *at, uint64_t round)
 {
 	const struct order *order = &at->order;
@@ -139,7 +139,7 @@ static uint64_t chunk_record(const struct order_epoch *at, uint64_t place, uint6
 	return permute_apply(&at->chosen, 0, place) * at->order.spec.block + inside;
 }
 
-/* The record of the n-th resident, counted from the shift on. */
+/* Returns the record of the n-th resident, counted from the shift on. */
 static uint64_t resident_record(const struct order_epoch *at, uint64_t n)
 {
 	const struct order *order = &at->order;
@@ -173,7 +173,7 @@ static uint64_t mixed_record(const struct order_epoch *at, uint64_t position)
 	return record < records - at->shift ? record + at->shift : record - (records - at->shift);
 }
 
-/* The round that the n-th resident of the epoch comes in. */
+/* Returns the round of the n-th resident of the epoch. */
 static uint64_t resident_round(const struct order *order, uint64_t n)
 {
 	uint64_t round = scale(n, order->streamed, order->residents) / order->spec.buffer;
@@ -211,19 +211,20 @@ static uint64_t mixed_position(const struct order_epoch *at, uint64_t record)
 	       permute_invert(round_permute(at, round), round_tweak(round), n);
 }
 
-/* Slots of a batch before a share. */
+/* Returns how many slots of a batch come before a share. */
 static uint64_t slots_before(const struct order_spec *spec, uint64_t share)
 {
 	return scale(spec->batch, share, spec->shares);
 }
 
-/* The part that a slot belongs to, when `slots` are cut into `parts` as slots_before() does. */
+/* Returns the part that a slot belongs to, when `slots` are cut into `parts` as slots_before()
+ * does. */
 static uint64_t part_of(uint64_t slot, uint64_t slots, uint64_t parts)
 {
 	return (uint64_t)(((unsigned __int128)(slot + 1) * parts - 1) / slots);
 }
 
-/* Whole batches take from every share; what is behind them stands at its own place. */
+/* Whole batches take from every share. A record behind them stands at its own place. */
 static uint64_t shared_record(const struct order_spec *spec, uint64_t position)
 {
 	uint64_t batches = spec->records / spec->batch, slot = position % spec->batch;

@@ -7,19 +7,18 @@
  * equally many batches, and a place in the order is a place on any other number of ranks.
  *
  *   sequential     the records as they stand in the data set. With `shares` above 1 the data set
- *                  is cut into so many runs, and each batch takes the next records of every run.
- *   shuffle        a uniform permutation of all records, another one in each epoch.
- *   block          for what is larger than everything: runs of `block` records (chunks), in random
- *                  order; `buffer` of them at a time are shuffled together (a round). Where the
- *                  runs begin moves with the epoch.
- *   opportunistic  the order follows what is in memory: `resident` records, whole chunks that the
- *                  seed alone chooses, stay in the memory of all nodes together for good and are
- *                  dealt evenly over the epoch in any order; the others stream by in rounds of
+ *                  is cut into `shares` runs, and each batch takes the next records of every run.
+ *   shuffle        a uniform permutation of all records, a new one in each epoch.
+ *   block          for data that is larger than all memory: runs of `block` records (chunks), in
+ *                  random order; `buffer` of them at a time are shuffled together (a round). The
+ *                  borders of the runs move with the epoch.
+ *   opportunistic  the order follows what is in memory. `resident` records, whole chunks that the
+ *                  seed alone chooses, stay in the memory of all nodes together for good, and come
+ *                  evenly over the epoch in any order. The other records stream by in rounds of
  *                  `buffer` chunks as with `block`. Each round mixes both. After DeepIO (Zhu et
- *                  al., MASCOTS 2018), but without its replacement, negotiation or timing: what is
- *                  in memory at each moment follows from the seed too, so every record comes once
- *                  an epoch and the order can be computed, proved and resumed like any other.
- */
+ *                  al., MASCOTS 2018), but without its replacement, negotiation or timing: the seed
+ *                  also decides what is in memory at each moment. So every record comes once an
+ *                  epoch, and the order can be computed, proved and resumed like any other. */
 #ifndef LMDBIO_LOADER_ORDER_H
 #define LMDBIO_LOADER_ORDER_H
 
@@ -35,10 +34,10 @@ enum order_policy {
 	ORDER_OPPORTUNISTIC = 3,
 };
 
-/* What becomes of a last batch for which there are not enough records. */
+/* What becomes of a last batch that lacks records. */
 enum order_tail {
 	ORDER_PAD = 0,  /* its last places hold no record */
-	ORDER_DROP = 1, /* it is left out, and with it the records in it */
+	ORDER_DROP = 1, /* it is left out, with its records */
 	ORDER_WRAP = 2, /* it is filled from the epoch's beginning */
 };
 
@@ -59,8 +58,8 @@ struct order_spec {
 /* A spec that makes sense, and what follows from it. Plain data. */
 struct order {
 	struct order_spec spec;
-	uint64_t chunks;    /* whole ones; the records behind them are the remainder */
-	uint64_t streamed;  /* chunks that stream by; the others are resident */
+	uint64_t chunks;    /* whole chunks; the records behind them are the remainder */
+	uint64_t streamed;  /* chunks that stream by; the other chunks are resident */
 	uint64_t residents; /* records in memory, the remainder included */
 	uint64_t rounds;
 };
@@ -71,31 +70,31 @@ struct order_epoch {
 	struct order order;
 	uint64_t epoch;
 	uint64_t shift;           /* where the first chunk begins */
-	struct permute whole;     /* shuffle: of all records. Else: of the residents */
-	struct permute chosen;    /* of the chunks: the residents first; of the seed alone */
+	struct permute whole;     /* shuffle: of all records; otherwise of the residents */
+	struct permute chosen;    /* of the chunks: residents first; from the seed alone */
 	struct permute stream;    /* of the streamed chunks */
 	struct permute rounds[2]; /* within a round; they differ by one resident */
 	struct permute last;      /* within the last round */
 };
 
-/* Returns 0; EINVAL (a batch, block or buffer of 0 where one is needed, an unknown policy or tail,
- * more shares than records in a batch). */
+/* Returns 0 or EINVAL: a batch, block or buffer is 0 that must not be, the policy or tail is
+ * unknown, or there are more shares than records in a batch. */
 int order_init(struct order *order, const struct order_spec *spec);
 
-/* Global batches in an epoch: the same on every rank. */
+/* Returns the number of global batches in an epoch: the same on every rank. */
 uint64_t order_batches(const struct order *order);
 
 /* Any thread. */
 void order_begin(struct order_epoch *at, const struct order *order, uint64_t epoch);
 
-/* The record at a position, below order_batches() * batch; ORDER_NONE: a padded place. */
+/* Returns the record at a position below order_batches() * batch; ORDER_NONE: a padded place. */
 uint64_t order_record(const struct order_epoch *at, uint64_t position);
-/* The position, below spec.records, of a record; with ORDER_DROP it may lie behind the last batch,
- * with ORDER_WRAP the record may come a second time. */
+/* Returns the position of a record, below spec.records. With ORDER_DROP it may lie behind the last
+ * batch; with ORDER_WRAP the record may come a second time. */
 uint64_t order_position(const struct order_epoch *at, uint64_t record);
-/* The round that a position belongs to, and where rounds begin: positions order_round_start(r) to
- * order_round_start(r + 1) - 1 are made of one round's chunks and some residents. One round is the
- * whole epoch of a sequential or shuffled order. */
+/* Returns the round that a position belongs to, and where rounds begin: positions
+ * order_round_start(r) to order_round_start(r + 1) - 1 are made of one round's chunks and some
+ * residents. A sequential or shuffled order has one round, the whole epoch. */
 uint64_t order_round(const struct order_epoch *at, uint64_t position);
 uint64_t order_round_start(const struct order_epoch *at, uint64_t round);
 /* Whether a record stays in memory in an opportunistic order. */
@@ -103,25 +102,25 @@ bool order_is_resident(const struct order_epoch *at, uint64_t record);
 
 /* --- shares: `rank` of `ranks`, 0 <= rank < ranks -------------------------------------- */
 
-/* Records of each batch that are a rank's; between ranks they differ by at most 1. */
+/* Returns how many records of each batch are a rank's; ranks differ by at most 1. */
 uint32_t order_share(const struct order *order, uint32_t ranks, uint32_t rank);
-/* The position in the epoch of the i-th of them. Sequential without shares: every `ranks`-th place
- * of the batch, so that where the batch is a multiple of `ranks` rank r reads records r, r + ranks,
- * and so on; else neighbouring places. */
+/* Returns the position in the epoch of the i-th of these. Sequential without shares: every
+ * `ranks`-th place of the batch. So if the batch is a multiple of `ranks`, rank r reads records r,
+ * r + ranks, and so on. Otherwise neighbouring places. */
 uint64_t order_slot(const struct order *order, uint32_t ranks, uint32_t rank, uint64_t batch,
 		    uint32_t i);
-/* The rank that gets a position. */
+/* Returns the rank that gets a position. */
 uint32_t order_owner(const struct order *order, uint32_t ranks, uint64_t position);
 
 /* --- a place in an order, to be kept ---------------------------------------------------------- */
 
 enum { ORDER_STATE = 64 };
 
-/* The next batch to come: `batch` of epoch `epoch` (both below 2^48). The bytes are the same on
- * every machine. */
+/* Saves the next batch to come: `batch` of epoch `epoch` (both below 2^48). The bytes are the same
+ * on every machine. */
 void order_save(const struct order *order, uint64_t epoch, uint64_t batch,
 		uint8_t state[ORDER_STATE]);
-/* Returns 0; EINVAL: it is no such state, or not a whole one. */
+/* Returns 0, or EINVAL: the bytes are not a state, or not a whole one. */
 int order_restore(struct order *order, uint64_t *epoch, uint64_t *batch,
 		  const uint8_t state[ORDER_STATE]);
 

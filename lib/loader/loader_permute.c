@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Runs the rounds of the permutation network, and makes their keys.
  *
- * The image of one number is uniform after two rounds; the others make pairs, triples and so on
- * independent. A domain of a few bits has few networks, so small sizes are walked into from a
- * larger one.
- */
+ * After two rounds the image of one number is uniform. The other rounds make pairs, triples and so
+ * on independent. A domain of a few bits has few networks, so a small size walks in from a larger
+ * domain. */
 #include "loader/loader_permute.h"
 
 #include <Random123/philox.h>

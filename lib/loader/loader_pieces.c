@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Cuts the records that are to be read into pieces, in the order of the file. */
+/* Cuts the records of a plan that must be read into pieces, in the order of the file. */
 #include "loader/loader_private.h"
 
 #include "window/store.h"
@@ -10,7 +10,7 @@
 enum {
 	PIECE_SAMPLES = 8192,
 	TIER_SAMPLES = TIER_FETCHES,
-	ROUNDS_EXACT = 1, /* after these, whole chunks are read of what will all be wanted */
+	ROUNDS_EXACT = 1, /* rounds before whole chunks are read, if all will be wanted */
 };
 
 uint64_t record_bytes(const struct lmdbio_loader *loader)
@@ -41,7 +41,7 @@ static int by_offset(const void *a, const void *b)
 
 	if (x->tier != y->tier)
 		return x->tier > y->tier ? 1 : -1;
-	/* Of another tier: neighbours are kept together. */
+	/* Another tier's: neighbours are kept together. */
 	if (x->tier->source != SOURCE_FILE)
 		return by_record(x, y);
 	return (x->offset > y->offset) - (x->offset < y->offset);
@@ -66,9 +66,9 @@ static struct piece *piece_new(uint64_t round, size_t n)
 	return piece;
 }
 
-/* Hands out what lies in front of the values, and waits for it: ahead of what was handed out
- * before, which may wait for memory. A page that cannot be read fails again for the sample that
- * needs it. */
+/* Hands out reads of the leaves that lie in front of values, and waits for them. They come before
+ * earlier pieces, which may wait for memory. A page that cannot be read fails again for the sample
+ * that needs it. */
 static void bring_leaves(struct lmdbio_loader *loader, struct batch_plan *plan)
 {
 	const struct window_view *view = &loader->data.txn->snapshot.view;
@@ -106,7 +106,7 @@ static void bring_leaves(struct lmdbio_loader *loader, struct batch_plan *plan)
 	if (!count)
 		return;
 	pthread_mutex_lock(&loader->lock);
-	/* Readers end, or are to be still, and read no page. */
+	/* Readers end, or must be still, and read no page. */
 	if (loader->closing || loader->life != LIFE_RUNNING) {
 		pieces_free(first);
 		pthread_mutex_unlock(&loader->lock);
@@ -119,7 +119,7 @@ static void bring_leaves(struct lmdbio_loader *loader, struct batch_plan *plan)
 	pthread_mutex_unlock(&loader->lock);
 }
 
-/* What must be there for a work: its value's run, or the leaf that holds it. */
+/* Sets the extent that a work needs: its value's run, or the leaf that holds the value. */
 static void find_extent(struct lmdbio_loader *loader, struct snapshot *snapshot, struct work *work)
 {
 	unsigned shift = snapshot->view.page_shift;
@@ -133,7 +133,7 @@ static void find_extent(struct lmdbio_loader *loader, struct snapshot *snapshot,
 		snapshot->blocked = 0;
 		if (pages &&
 		    (number >= snapshot->view.limit || pages > snapshot->view.limit - number))
-			pages = number = 0; /* the sample will tell */
+			pages = number = 0; /* the sample will report it */
 	}
 	if (!pages) {
 		number = work->place.page;
@@ -153,7 +153,7 @@ void works_locate(struct lmdbio_loader *loader, struct batch_plan *plan)
 		find_extent(loader, &snapshot, plan->works[i]);
 }
 
-/* Cut at the arena's chunks: two readers in one would wait for each other. */
+/* Pieces end at the arena's chunks, because two readers in one chunk would wait for each other. */
 struct piece *works_cut(struct lmdbio_loader *loader, struct batch_plan *plan, size_t *cut)
 {
 	struct piece *first = NULL, **last = &first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Breaks ties between sources. */
+/* Estimates when sources finish, and breaks ties between them. */
 #include "loader/loader_ready.h"
 
 #include "util/hash.h"

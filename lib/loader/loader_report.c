@@ -54,7 +54,7 @@ int loader_stats(struct lmdbio_loader *loader, struct lmdbio_loader_stats *stats
 	return 0;
 }
 
-/* The time that half of the batches waited less than, in microseconds. */
+/* Returns the time, in microseconds, that half of the batches waited less than. */
 static uint64_t median(const struct lmdbio_loader_stats *stats)
 {
 	uint64_t seen = 0;
@@ -96,19 +96,22 @@ size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size)
 
 /* --- the randomness of an order ----------------------------------------------------------------- */
 
-/* By its positions: after DeepIO's randomization level (Zhu et al., MASCOTS 2018): how free the choice of
- * the record at each place is, relative to a full shuffle. There, place i has N - i records left to
- * choose from, with entropy log2(N - i), weighed by the chance 1 / (N - i) of each: RL = sum over i
- * of log2(choices(i)) / (N - i)  /  sum over i of log2(N - i) / (N - i) In rounds, the choices are
- * the records that are left of the round. A sequential order has none: 0. For records glued in
- * groups of g it is their choice of groups that counts, N / g of them; with N = 10,240 the
- * published 73, 49 and 16 % for g = 4, 16 and 256 come out.
+/* By its positions: after DeepIO's randomization level (Zhu et al., MASCOTS 2018): how free the
+ * choice of the record at each place is, relative to a full shuffle. In a shuffle, place i has N -
+ * i records left to choose from, with entropy log2(N - i), weighed by the chance 1 / (N - i) of
+ * each:
  *
- * By its content: that measure counts places, and knows nothing of what stands in them. So the labels of
+ *   RL = sum over i of log2(choices(i)) / (N - i)  /  sum over i of log2(N - i) / (N - i)
+ *
+ * In rounds, the choices are the records that are left of the round. A sequential order has no
+ * choice: 0. For records glued in groups of g, the choice of groups counts, N / g of them. With N =
+ * 10,240 this gives the published 73, 49 and 16 % for g = 4, 16 and 256.
+ *
+ * By its content: that measure counts places, and ignores the records in them. So the labels of
  * each batch are counted too: the entropy of their distribution, relative to that of the same
  * batches of a full shuffle. */
-/* The binary logarithm of a number above 0. The drop-in needs no library for mathematics, and shall
- * not need one for this. */
+/* Returns the binary logarithm of a number above 0. The drop-in needs no library for mathematics,
+ * and should not need one for this. */
 static double log_2(double x)
 {
 	const double two_over_ln2 = 2.8853900817779268;
@@ -119,14 +122,15 @@ static double log_2(double x)
 	power = (double)((int)(bits >> 52) - 1023);
 	bits = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1023) << 52;
 	memcpy(&x, &bits, sizeof(x));
-	/* ln x = 2 artanh((x - 1) / (x + 1)), of x from 1 to 2. */
+	/* ln x = 2 artanh((x - 1) / (x + 1)), for x from 1 to 2. */
 	s = (x - 1) / (x + 1);
 	for (int i = 25; i > 0; i -= 2)
 		sum = sum * s * s + 1.0 / i;
 	return power + two_over_ln2 * s * sum;
 }
 
-/* Sum of log2(m) / (rest + m) for m = 1 ... n: n picks, with so many more records behind them. */
+/* Returns the sum of log2(m) / (rest + m) for m = 1 ... n: n picks, with `rest` more records behind
+ * them. */
 static double pick_entropy(uint64_t n, uint64_t rest)
 {
 	double sum = 0;
@@ -141,7 +145,7 @@ double quality_groups(uint64_t records, uint64_t group)
 	return pick_entropy(records / group, 0) / pick_entropy(records, 0);
 }
 
-/* How free an order is, 0 to 1. */
+/* Returns how free an order is, 0 to 1. */
 static double quality_positions(const struct order *order)
 {
 	struct order_epoch at;
@@ -247,7 +251,7 @@ static int labels_read(const struct lmdbio_loader *loader, size_t from, size_t b
 	return rc;
 }
 
-/* The entropy of the labels in a batch, bits. `counts` is all zero before and after. */
+/* Returns the entropy of the labels in a batch, in bits. `counts` is all zero before and after. */
 static double batch_entropy(const struct order_epoch *at, const struct record_labels *labels,
 			    uint64_t batch, uint32_t *counts)
 {
@@ -294,7 +298,7 @@ static int label_quality(const struct order *order, uint64_t epoch,
 		best += batch_entropy(&full, labels, i, counts);
 	}
 	free(counts);
-	/* One label alone, or no whole batch: there is nothing to mix. */
+	/* With one label alone, or no whole batch, there is nothing to mix. */
 	mean = batches ? best / (double)batches : 0;
 	quality->labels = mean > 0 ? sum / best : 1;
 	quality->worst = mean > 0 ? worst / mean : 1;

@@ -2,9 +2,8 @@
 /* Reads a run of neighbouring records for a tier that keeps them, and tells two ranks whether they
  * look at the same data. A leaf on the loader's shelf is not read.
  *
- * A run is read once by the job as a whole, so nothing is read with it: what lies beside it belongs
- * to another run, and the pages of the tree in between have been read before the values.
- */
+ * The job as a whole reads a run once, so a read brings nothing else. Records beside it belong to
+ * another run, and the pages of the tree in between have been read before the values. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
@@ -20,12 +19,12 @@ struct run_part {
 	uint64_t record;
 	struct index_place place;
 	uint64_t offset, length; /* of the value's pages, or of the leaf; length 0: on the shelf */
-	bool shelved;            /* the leaf is */
-	bool apart;              /* the value stands apart from it */
+	bool shelved;            /* the leaf is on the shelf */
+	bool apart;              /* the value stands apart from the leaf */
 	int error;
 };
 
-/* Where pages are looked at. */
+/* The views through which pages are read. */
 struct views {
 	struct snapshot file, shelf;
 };
@@ -35,7 +34,7 @@ static struct snapshot *view_of_leaf(struct views *views, const struct run_part 
 	return part->shelved ? &views->shelf : &views->file;
 }
 
-/* A page that is not sound says nothing of the others. */
+/* A page that is not sound says nothing about other pages. */
 static void views_go_on(struct views *views)
 {
 	views->file.blocked = views->shelf.blocked = 0;
@@ -48,9 +47,9 @@ static int by_place(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Returns when a run may be read: 0; or ECANCELED or EAGAIN. No more runs are read at once than
- * the arena has room for. The haste is looked at under the loader lock, which loader_hurry()
- * takes, so that no change of it is missed. */
+/* Returns 0 when a run may be read; or ECANCELED or EAGAIN. No more runs are read at once than the
+ * arena has room for. It looks at the haste under the loader lock, which loader_hurry() takes, so
+ * that it misses no change. */
 static int run_begin(struct lmdbio_loader *loader, const _Atomic int *haste)
 {
 	int rc = 0;
@@ -92,9 +91,9 @@ static void run_end(struct lmdbio_loader *loader)
 	pthread_mutex_unlock(&loader->lock);
 }
 
-/* Brings neighbours, of parts in the order of the file, with one read; values, if that is asked
- * for, past the window. Returns the first part after them. A read that fails fails again for those
- * that need it. */
+/* Brings neighbours with one read; the parts are in the order of the file. Values come past the
+ * window, if `direct` is not NULL. Returns the first part after them. A read that fails fails again
+ * for the parts that need it. */
 static size_t bring_some(struct lmdbio_loader *loader, const struct snapshot *snapshot,
 			 const struct run_part *parts, size_t first, size_t n,
 			 struct direct_bytes *direct)
@@ -114,7 +113,7 @@ static size_t bring_some(struct lmdbio_loader *loader, const struct snapshot *sn
 	return next;
 }
 
-/* Where the leaves stand. */
+/* Finds where the leaves stand. */
 static void find_leaves(struct lmdbio_loader *loader, const struct snapshot *snapshot,
 			uint64_t first, struct run_part *parts, size_t n)
 {
@@ -132,7 +131,7 @@ static void find_leaves(struct lmdbio_loader *loader, const struct snapshot *sna
 	qsort(parts, n, sizeof(*parts), by_place);
 }
 
-/* What a leaf says of where its values stand, where that is not in itself. */
+/* Reads in each leaf where its values stand, if they stand apart. */
 static void find_values(struct lmdbio_loader *loader, struct views *views, struct run_part *parts,
 			size_t n)
 {
@@ -147,7 +146,7 @@ static void find_values(struct lmdbio_loader *loader, struct views *views, struc
 				index_run(view_of_leaf(views, &parts[i]), &loader->data.tree,
 					  &parts[i].place, &number, &pages);
 		views_go_on(views);
-		/* A run that is not in the file will be told by the record itself. */
+		/* For a run that is not in the file, the record itself will report the error. */
 		if (parts[i].error || !pages || number >= snapshot->view.limit ||
 		    pages > snapshot->view.limit - number)
 			continue;
@@ -158,7 +157,7 @@ static void find_values(struct lmdbio_loader *loader, struct views *views, struc
 	qsort(parts, n, sizeof(*parts), by_place);
 }
 
-/* What was brought is taken at once: the arena is a passage, and others come through it too. */
+/* Takes at once what was brought: the arena is a passage, which other bytes come through too. */
 static void take_some(struct lmdbio_loader *loader, struct views *views,
 		      const struct direct_bytes *direct, const struct run_part *parts, size_t n,
 		      loader_take_fn *take, void *context)
@@ -224,7 +223,7 @@ int loader_identify(const MDB_txn *txn, const struct tree *tree, struct loader_i
 		.entries = tree->record.entries,
 		.page_size = snapshot.page_size,
 	};
-	/* The keys in the root are seldom those of another data set. */
+	/* The keys in the root page are seldom those of another data set. */
 	if (tree->record.root < snapshot.view.limit) {
 		rc = window_pages(&snapshot.view, tree->record.root, 1, &page);
 		if (!rc)

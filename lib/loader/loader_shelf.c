@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Takes records off the shelf of a job's rank, and says when their pages may go.
  *
- * Numbering the records reads the leaf pages, and with them all values that lie inside. What the
- * rank keeps of them comes from here, so that no rank reads these pages again. What will have its
- * place on the local disk waits there.
- */
+ * Numbering the records reads the leaf pages, and with them all values that lie inside. Records
+ * that the rank keeps of these come from the shelf, so that no rank reads the pages again. Records
+ * whose place is the local disk wait there. */
 #include "loader/loader_private.h"
 
 #include <sys/statvfs.h>
 
-enum { SPARE = 16 };    /* this part of the disk is not counted on */
+enum { SPARE = 16 };    /* 1 / this of the disk is left unplanned */
 #define NONE UINT64_MAX /* no page */
 
 struct page_shelf *loader_shelf(const struct lmdbio_loader *loader)
@@ -22,7 +21,7 @@ void loader_lends(struct lmdbio_loader *loader, uint64_t bytes)
 	loader->job.lent = bytes;
 }
 
-/* Of duplicates no page goes before the last record is taken, so that all would come to memory. */
+/* With duplicates no page goes before the last record is taken, so all would come to memory. */
 void loader_shelf_extend(struct lmdbio_loader *loader)
 {
 	const char *directory = loader->options.stage_dir;
@@ -78,7 +77,7 @@ uint64_t loader_unshelve(struct lmdbio_loader *loader, uint64_t first, uint64_t 
 {
 	size_t leaf, leaves = index_size(loader->data.index);
 
-	/* A page with trees of duplicates in it is needed for what stands elsewhere too. */
+	/* A page with trees of duplicates is also needed for values that stand elsewhere. */
 	if (!loader->data.shelf || loader->data.tree.record.flags & MDB_DUPSORT)
 		return end;
 	for (leaf = index_leaf_from(loader->data.index, first); leaf < leaves; leaf++) {

@@ -3,26 +3,26 @@
  * nearly every two memories full of records.
  *
  * Rounds as long as memory need a way through the file each. A sweep never stops: it goes around
- * the file, sector by sector, and takes of each sector all records of the window, the batches from
- * the one used next to one W samples on, that it has not taken before. A batch that has just come
- * into the window is complete one way around later, when it is used; so on average a record of the
- * window has half a way behind it, and memory holds W / 2 records for W used in each way (the
- * snowplow of replacement selection: Knuth, TAOCP 3, 5.4.1). On the first way the window grows with
- * the sectors, so that it ends as every other way does.
+ * the file, sector by sector. Of each sector it takes all records of the window that it has not
+ * taken before. The window is the batches from the one used next to one W samples on. A batch that
+ * has just come into the window is complete one way around later, when it is used. So on average a
+ * record of the window has half a way behind it, and memory holds W / 2 records for W used in each
+ * way (the snowplow of replacement selection: Knuth, TAOCP 3, 5.4.1). On the first way the window
+ * grows with the sectors, so that this way ends as every other way does.
  *
- * No taker waits for ever: a batch is complete when all sectors have been read after it was planned;
- * pieces of that many steps do not wait for memory when a taker waits for the batch; and steps go
- * on, with no new batches if need be or where memory is short, until its step has been planned.
- */
+ * No taker waits for ever. A batch is complete when all sectors have been read after it was
+ * planned. Pieces of these steps do not wait for memory when a taker waits for the batch. Steps go
+ * on, with no new batches if need be or if memory is short, until the batch's step has been
+ * planned. */
 #include "loader/loader_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 enum {
-	SECTORS_LEAST = 4, /* with fewer a round is as good */
+	SECTORS_LEAST = 4, /* with fewer sectors a round is as good */
 	SAMPLE_SPENT = sizeof(struct work) + sizeof(struct lmdbio_sample) + 2 * sizeof(void *),
-	BEGIN = 16, /* rounds that are this part of a window or longer give way to it */
+	BEGIN = 16, /* a round of 1 / this of a window or more gives way to the window */
 	ROOM_LEAST = 64,
 };
 
@@ -33,7 +33,7 @@ static uint32_t share_of(const struct lmdbio_loader *loader)
 	return share ? share : 1;
 }
 
-/* Samples of a window for which memory suffices. */
+/* Returns how many samples of a window memory can hold. */
 static uint64_t window_size(const struct lmdbio_loader *loader)
 {
 	uint64_t each = loader->memory.copied_samples
@@ -60,7 +60,7 @@ bool sweep_begin(struct lmdbio_loader *loader)
 	sectors = window / share;
 	if (sectors < SECTORS_LEAST || loader->data.bytes / window > gap)
 		return false;
-	/* A round as long as the next one would read nearly the whole file anyway. */
+	/* A round as long as the next would read nearly the whole file anyway. */
 	if (loader->data.bytes / loader->plan.round_samples > gap &&
 	    loader->plan.round_samples < window / BEGIN)
 		return false;
@@ -70,7 +70,7 @@ bool sweep_begin(struct lmdbio_loader *loader)
 	return true;
 }
 
-/* Batches that the next step may plan. */
+/* Returns how many batches the next step may plan. */
 static uint64_t batches_next(const struct lmdbio_loader *loader)
 {
 	const struct sweep *sweep = &loader->plan.sweep;
@@ -84,7 +84,7 @@ static uint64_t batches_next(const struct lmdbio_loader *loader)
 	if (memory_most(loader) < loader->memory.most)
 		window = (uint64_t)((unsigned __int128)window * memory_most(loader) /
 				    loader->memory.most);
-	/* What rounds before the sweep have planned counts as well. */
+	/* Batches that rounds before the sweep have planned count as well. */
 	if (loader->ahead.samples && loader->ahead.samples + step * share > window)
 		return 0;
 	return step;
@@ -111,7 +111,7 @@ static struct sweep_sector *sector_of(struct lmdbio_loader *loader, const struct
 	return &loader->plan.sweep.sector[sector];
 }
 
-/* Room for a plan's works in their sectors. The planner's alone. Returns 0 or ENOMEM. */
+/* Makes room for a plan's works in their sectors. The planner's alone. Returns 0 or ENOMEM. */
 static int sectors_reserve(struct lmdbio_loader *loader, const struct batch_plan *plan)
 {
 	size_t wanted[SWEEP_SECTORS] = {0};
@@ -144,9 +144,9 @@ static void sectors_fill(struct lmdbio_loader *loader, const struct batch_plan *
 	}
 }
 
-/* The first half of a step: the window moves on, unless there is no memory for new batches:
- * those that are planned need the step all the same. Under the loader lock, which it releases
- * while it computes. false: this step is not to be made after all. */
+/* The first half of a step: moves the window on, unless there is no memory for new batches. Batches
+ * that are planned need the step all the same. Under the loader lock, which it releases while it
+ * computes. Returns false if the step must not be made after all. */
 static bool window_move(struct lmdbio_loader *loader)
 {
 	uint64_t batches = batches_next(loader), epoch = loader->plan.epoch,
@@ -181,7 +181,7 @@ static bool window_move(struct lmdbio_loader *loader)
 	return true;
 }
 
-/* Samples that will not come: for want of memory, or because their place cannot be told. */
+/* Ends samples that will not come, for lack of memory or because their place cannot be told. */
 static void works_fail(struct lmdbio_loader *loader, struct work **works, size_t n, int error)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -194,7 +194,7 @@ static void works_fail(struct lmdbio_loader *loader, struct work **works, size_t
 	}
 }
 
-/* Puts the works behind whose place cannot be told. Returns how many are in front of them. */
+/* Puts the works whose place cannot be told behind. Returns how many are in front of them. */
 static size_t works_found(struct work **works, size_t n)
 {
 	size_t found = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Holds the table of tiers, and chooses the fastest at this moment. */
+/* Holds the table of tiers, and chooses the fastest tier for a record. */
 #include "loader/loader_tier.h"
 
 #include "util/settings.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Storage is everybody's: it is asked again only where that takes less than half of the time. */
+/* Storage is shared, so the loader turns from a tier to the file only if that takes less than half
+ * the time. */
 enum { AVERAGE = 8, EXPLORE = 64, FILE_BETTER = 2, PEER_PATIENCE = 16 };
 
 static const struct {
@@ -58,7 +59,7 @@ int tier_add(struct tiers *tiers, const struct tier_ops *ops, void *state, enum 
 
 	if (tiers->count == TIERS)
 		return ENOSPC;
-	/* The file moves up behind it. */
+	/* The file moves up behind the new tier. */
 	memset(tier + 1, 0, sizeof(*tier));
 	tier[1].source = SOURCE_FILE;
 	tier->ops = ops;
@@ -123,8 +124,8 @@ struct tier *tiers_choose(struct tiers *tiers, uint64_t record)
 
 		if (!tier->ops->has(tier->state, record))
 			continue;
-		/* What is not known is tried; and what was slow once is tried again now and then.
-		 */
+		/* A tier of unknown speed is tried. A tier that was slow once is tried again now
+		 * and then. */
 		if (!atomic_load_explicit(&tier->pace, memory_order_relaxed) ||
 		    finishes_first(tier, best, tiers->planned != 0) ||
 		    !atomic_load_explicit(&best->pace, memory_order_relaxed) ||
@@ -197,7 +198,7 @@ bool tier_place(struct tier_record *to, void *memory, const MDB_val *key, const 
 
 	if (!memory)
 		return false;
-	/* The value first: a program may want it aligned. */
+	/* The value comes first, because a program may want it aligned. */
 	memcpy(bytes, data->mv_data, data->mv_size);
 	memcpy(bytes + data->mv_size, key->mv_data, key->mv_size);
 	to->memory = memory;

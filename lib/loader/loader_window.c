@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Makes batches ahead of need, and asks the file for their records.
  *
- * A round is as many batches as memory holds; its records are read in the order of the file, so
- * that neighbours come in one read, while the round before is being used and makes room: two halves
- * of a buffer in turn whose border moves. The first round is two batches, each of the next some
- * times as long, so that the first batch comes at once. Where records are so far apart that nothing
- * would be merged, rounds stay short; where all would be, sweeps take their place (loader_sweep.c).
- */
+ * A round is as many batches as memory holds. Its records are read in the order of the file, so
+ * that neighbours come in one read, while consumers use the round before and make room: two halves
+ * of a buffer in turn whose border moves. The first round is two batches, and each next round is
+ * some times as long, so that the first batch comes at once. Where records are so far apart that no
+ * reads would be merged, rounds stay short. Where all would be, sweeps take their place
+ * (loader_sweep.c). */
 #include "loader/loader_private.h"
 
 #include "util/stats.h"
@@ -21,13 +21,13 @@ enum {
 	SAMPLES_AHEAD = 1 << 16, /* in memory that is not copied, and of the smallest records */
 	SAMPLES_MOST = 1 << 20,
 	ROUND_LEAST = 2,        /* batches */
-	APART_ROUND = 32 << 20, /* bytes of a round in which nothing can be merged */
-	ROUND_READY = 1024,     /* samples of a round for which nothing has to be read */
+	APART_ROUND = 32 << 20, /* bytes of a round in which no reads can be merged */
+	ROUND_READY = 1024,     /* samples of a round of which nothing has to be read */
 	GROWTH = 2,             /* of rounds */
 	GROWTH_STARVED = 8,     /* while a consumer waits that would use more */
 };
 
-/* Samples that the next round may have. Under the loader lock. */
+/* Returns how many samples the next round may have. Under the loader lock. */
 static uint64_t round_size(struct lmdbio_loader *loader, uint64_t share)
 {
 	uint64_t size = record_bytes(loader), most = SAMPLES_AHEAD, merged;
@@ -59,7 +59,7 @@ static bool has_room(const struct lmdbio_loader *loader)
 		return false;
 	if (loader->options.ahead && loader->ahead.batches >= loader->options.ahead)
 		return false;
-	/* Of more ranks than samples in a batch, some have none. */
+	/* With more ranks than samples in a batch, some ranks have none. */
 	if (loader->ahead.batches >= SAMPLES_AHEAD)
 		return false;
 	return !loader->ahead.samples ||
@@ -93,13 +93,13 @@ static struct batch *batch_new(struct lmdbio_loader *loader, uint64_t epoch, uin
 	return batch;
 }
 
-/* A record that need not be read. true: it has come. */
+/* Takes a record that need not be read. Returns whether it has come. */
 static bool take_here(struct lmdbio_loader *loader, struct batch_plan *plan, struct work *work)
 {
 	uint64_t record = work->batch->samples[work->slot].record;
 	struct tier_record found;
 
-	/* What has just gone from memory is looked for once more: it may be with a peer. */
+	/* A record that has just gone from memory is looked for once more: a peer may have it. */
 	for (unsigned i = 0; i < 2; i++) {
 		work->tier = tiers_choose(&loader->tiers, record);
 		if (work->tier->source != SOURCE_MEMORY)
@@ -149,7 +149,7 @@ static int plan_batch(struct lmdbio_loader *loader, struct batch_plan *plan,
 	return 0;
 }
 
-/* In a database that stays in memory: what is there already is shown as it is. */
+/* In a database that stays in memory: shows records that are there already as they are. */
 static void take_covered(struct lmdbio_loader *loader, struct batch_plan *plan,
 			 struct snapshot *snapshot)
 {
@@ -173,7 +173,7 @@ static void take_covered(struct lmdbio_loader *loader, struct batch_plan *plan,
 	plan->n = left;
 }
 
-/* A sample whose place cannot be told is done with. */
+/* Ends samples whose place cannot be told. */
 static void take_failed(struct batch_plan *plan)
 {
 	size_t left = 0;
@@ -238,8 +238,8 @@ int plan_batches(struct lmdbio_loader *loader, struct batch_plan *plan, uint64_t
 	return rc;
 }
 
-/* Everything about a round that needs no lock. Returns its pieces, and where the next round begins;
- * *rc is 0 or ENOMEM. */
+/* Does everything about a round that needs no lock. Returns its pieces, and where the next round
+ * begins; *rc is 0 or ENOMEM. */
 static struct piece *plan_pieces(struct lmdbio_loader *loader, struct batch_plan *plan,
 				 uint64_t batches, uint64_t *epoch, uint64_t *number, int *rc)
 {
@@ -260,7 +260,7 @@ static struct piece *plan_pieces(struct lmdbio_loader *loader, struct batch_plan
 	return loader->memory.copies && plan->round % 2 ? pieces_turned(pieces) : pieces;
 }
 
-/* Batches that the next round may have. Under the loader lock. */
+/* Returns how many batches the next round may have. Under the loader lock. */
 static uint64_t batches_next(struct lmdbio_loader *loader, uint32_t share)
 {
 	uint64_t batches = round_size(loader, share) / share;
@@ -291,7 +291,7 @@ void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc)
 	}
 }
 
-/* The next round. Under the loader lock, which it releases while it computes. */
+/* Plans the next round. Under the loader lock, which it releases while it computes. */
 static void plan_round(struct lmdbio_loader *loader)
 {
 	uint32_t share = order_share(&loader->order, loader->options.ranks, loader->options.rank);
@@ -315,7 +315,7 @@ static void plan_round(struct lmdbio_loader *loader)
 		loader->plan.round_samples = 0;
 	} else {
 		plan_publish(loader, &plan, pieces);
-		/* The next one will be no other, and had better come soon. */
+		/* The next round will be like this one, and had better come soon. */
 		if (!pieces && loader->plan.round_samples > ROUND_READY)
 			loader->plan.round_samples = ROUND_READY;
 		loader->plan.epoch = epoch;

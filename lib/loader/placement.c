@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Chooses the homes of units, in an order that is fair to all ranks.
  *
- * Nothing is sorted: a byte a unit says how often its best node reads it, and the units of each
- * level are walked in turn. The readers of a unit follow from the inverse of the order, so a unit
- * is judged by itself, no list of an epoch is ever made, and threads may share the units.
- */
+ * Nothing is sorted. A byte a unit says how often its best node reads it, and the search goes
+ * through the units of one level after another. The readers of a unit follow from the inverse of
+ * the order. So each unit is judged by itself, no list of an epoch is ever made, and threads may
+ * share the units. */
 #include "loader/placement_private.h"
 
 #include "util/checked.h"
@@ -21,10 +21,10 @@ struct placement_share {
 	uint64_t first, n;
 };
 
-/* What the search for any room has learnt: room only ever shrinks. */
+/* What the search for room on any node has learnt. Room only ever shrinks. */
 struct spare_room {
 	uint64_t too_much; /* bytes that no node has room for */
-	uint32_t next;     /* node to begin with */
+	uint32_t next;     /* the node to begin with */
 };
 
 static void share_run(void *shares, unsigned i)
@@ -111,7 +111,7 @@ static int compare_words(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Most are a handful: qsort() is for the others. */
+/* Most lists are short: qsort() sorts the long lists. */
 static void sort_words(uint32_t *words, unsigned n)
 {
 	enum { FEW = 32 };
@@ -130,7 +130,8 @@ static void sort_words(uint32_t *words, unsigned n)
 	}
 }
 
-/* Index + 1 of a node's tally, by open addressing in a table that is at most half full. */
+/* Finds a node's entry, its tally's index + 1, by open addressing in a table that is at most half
+ * full. */
 static uint16_t *find_tally(uint16_t *table, unsigned mask, const struct placement_tally *tallies,
 			    uint16_t node)
 {
@@ -164,7 +165,7 @@ unsigned placement_tally(const struct placement *plan, const uint16_t *readers,
 		}
 		found[*at - 1].count++;
 	}
-	/* They were found in the order of their first reads. */
+	/* The tallies are in the order of their first reads. */
 	for (unsigned i = 0; i < n; i++)
 		words[i] = (uint32_t)(PLACEMENT_READS_MOST - found[i].count) << 16 | i;
 	sort_words(words, n);
@@ -178,7 +179,7 @@ static bool is_held(const struct placement *plan, uint64_t unit)
 	return plan->held && plan->held[unit] < plan->spec.nodes;
 }
 
-/* The first choice of each unit, as if all had room. */
+/* Makes the first choice for each unit, as if all nodes had room. */
 static void scan(struct placement *plan, uint64_t first, uint64_t n, void *unused)
 {
 	uint16_t room[PLACEMENT_READS_MOST];
@@ -238,12 +239,12 @@ static void settle_unit(struct placement *plan, uint64_t unit, struct spare_room
 	if (best != PLACEMENT_NOBODY) {
 		if (take_room(plan, unit, best, bytes))
 			return;
-		/* Not in the way of those that stay where they are. */
+		/* Must not be in the way of units that stay where they are. */
 		if (is_held(plan, unit)) {
 			plan->held[unit] = PLACEMENT_NOBODY;
 			return;
 		}
-		/* Where no node has room there is no need to know its other readers. */
+		/* If no node has room, the unit's other readers do not matter. */
 		if (bytes < spare->too_much)
 			nodes = placement_tally(plan, placement_readers(plan, unit, room), tallies);
 	}
@@ -254,7 +255,7 @@ static void settle_unit(struct placement *plan, uint64_t unit, struct spare_room
 		plan->homes[unit] = PLACEMENT_NOBODY;
 }
 
-/* What was settled by an earlier plan stays: a home moved is a record sent for nothing. */
+/* A home of an earlier plan stays: a home that moves is a record sent for nothing. */
 static void settle_given(struct placement *plan)
 {
 	for (uint64_t unit = 0; unit < plan->units; unit++) {
@@ -270,14 +271,15 @@ static void settle_given(struct placement *plan)
 	}
 }
 
-/* What an opportunistic order has in memory for good: the order is made for these being there. */
+/* Whether an opportunistic order has the unit in memory for good. The order is made for such
+ * units. */
 static bool is_resident(const struct placement *plan, uint64_t unit)
 {
 	return plan->spec.order.spec.policy == ORDER_OPPORTUNISTIC &&
 	       order_is_resident(&plan->epochs[0], unit * plan->spec.unit_records);
 }
 
-/* Units of one kind, those with the most to gain first. */
+/* Settles the units of one kind, those with the most to gain first. */
 static void settle_all(struct placement *plan, struct spare_room *spare, bool residents, bool held)
 {
 	uint64_t counts[PLACEMENT_LEVELS + 1] = {0};
@@ -326,7 +328,7 @@ static bool spec_makes_sense(const struct placement_spec *spec)
 	return true;
 }
 
-/* Copies of what the caller's spec points to, and the tables. */
+/* Copies what the caller's spec points to, and makes the tables. */
 static int placement_memory(struct placement *plan)
 {
 	const struct placement_spec *spec = &plan->spec;
@@ -376,8 +378,8 @@ int placement_make(struct placement **made, const struct placement_spec *spec)
 	plan->reads = spec->epochs * spec->unit_records;
 	plan->units = placement_spec_units(spec);
 	plan->positions = order_batches(&spec->order) * order->batch;
-	/* A copy for a single read would be fetched once and used once: that is no gain. Yet NoPFS,
-	 * whose copies come from storage each, makes them. */
+	/* A copy for a single read would be fetched once and used once, which is no gain. NoPFS
+	 * makes such copies, each read from storage. */
 	plan->least = spec->kind == PLACEMENT_GLOBAL ? 2 : 1;
 	rc = placement_memory(plan);
 	if (rc)
@@ -425,7 +427,7 @@ uint64_t placement_time(const struct placement *plan, uint64_t epoch, uint64_t p
 	return (epoch - plan->spec.first_epoch) * plan->positions + position;
 }
 
-/* When a record is read next, not before `from`, by `node` or by any. */
+/* Returns when `node`, or any node, next reads a record, not before `from`. */
 static uint64_t record_next(const struct placement *plan, uint64_t record, uint16_t node,
 			    uint64_t from)
 {

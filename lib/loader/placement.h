@@ -4,32 +4,31 @@
  * A plan says for every unit of the data set which node keeps it, and in which tier, over the
  * coming epochs. A unit is `unit_records` records in their own order: 1, or as many as make a page
  * run where records are small. A plan is a pure function of the spec: every rank that makes it has
- * the same one, and nothing is sent. Two rules:
+ * the same plan, and nothing is sent. Two rules:
  *
  *   PLACEMENT_GLOBAL    First, each unit gets a home: the node that reads it most and has room, or
  *                       else any node with room. Residents of an opportunistic order go first, then
- *                       units that a node has already, which stay there, then those with the most
+ *                       units that a node has already, which stay there, then units with the most
  *                       to gain. Of equal nodes, the first reader gets the unit. Then nodes that
  *                       read a unit twice or more get further copies in the room that is left, the
  *                       most frequent first. So every unit has a home if the nodes have room for
  *                       the data set and, unless units fill a node exactly, one unit a node more.
- *   PLACEMENT_PER_NODE  Each node keeps what it reads most, whatever others keep: the plan of NoPFS
- *                       (Dryden et al., SC'21), to compare with. With the same room it leaves a
- *                       sixth to a third of the units without any copy.
+ *   PLACEMENT_PER_NODE  Each node keeps what it reads most, whatever other nodes keep: the plan of
+ *                       NoPFS (Dryden et al., SC'21), to compare with. With the same room it leaves
+ *                       a sixth to a third of the units without any copy.
  *
  * Each record is read once an epoch, so each kept record saves one read of storage an epoch. No
  * choice of records is better than another for storage, and a plan need not move. A choice only
  * decides how often the copy is on the reader's own node.
  *
- * What it costs for F records in U units over E epochs:
+ * The costs for F records in U units over E epochs:
  *
  *   time      placement_make() inverts the order F * E times, shared among `threads`: once if
  *             `readers_memory` holds F * E * 2 bytes, else twice. An inversion of a shuffle was
  *             measured at 160 ns: 1e8 records over 8 epochs take one core two minutes, or four.
  *   memory    2 U bytes (1e8 units: 200 MB; 1e8 records in units of 64: 3 MB), `readers_memory`,
  *             and while the plan is made another U bytes and PLACEMENT_COUNTS_MEMORY.
- *   question  E inversions for each record of the unit, or none with the readers in memory.
- */
+ *   question  E inversions for each record of the unit, or none with the readers in memory. */
 #ifndef LMDBIO_LOADER_PLACEMENT_H
 #define LMDBIO_LOADER_PLACEMENT_H
 
@@ -51,16 +50,16 @@ enum {
 #define PLACEMENT_NEVER  UINT64_MAX /* no time */
 
 struct placement_spec {
-	struct order order; /* whose batches ranks divide among themselves as order_owner() says */
-	uint64_t first_epoch;         /* the epochs that are planned for */
-	uint32_t epochs;              /* how many, 1 or more */
+	struct order order;   /* ranks divide its batches among themselves as order_owner() says */
+	uint64_t first_epoch; /* the first epoch that is planned for */
+	uint32_t epochs;      /* how many epochs, 1 or more */
 	uint32_t ranks, nodes;        /* 1 or more each */
-	const uint32_t *node_of_rank; /* or NULL: neighbours, as evenly as can be */
+	const uint32_t *node_of_rank; /* NULL: neighbours, as evenly as can be */
 	const uint16_t *homes; /* [unit]: given places, node * tiers + tier, or PLACEMENT_NOBODY;
-				  NULL: they are chosen. For epochs after those of another
+				  NULL: the plan chooses them. For epochs after those of another
 				  plan. */
-	const uint16_t *held;  /* [unit]: the node that has it already, and is its home if it has
-		    room; or PLACEMENT_NOBODY. NULL: no node has any. */
+	const uint16_t *held;  /* [unit]: the node that has the unit already, and is its home if the
+				  node has room; or PLACEMENT_NOBODY. NULL: no node has any. */
 	unsigned tiers;        /* kinds of room on a node, the fastest first */
 	const uint64_t *room;  /* bytes: [node * tiers + tier] */
 	uint32_t unit_records; /* records in a unit, the last may have fewer */
@@ -68,8 +67,8 @@ struct placement_spec {
 	/* The bytes of one unit. Called from `threads` threads. */
 	uint64_t (*bytes_of)(const void *context, uint64_t unit);
 	const void *context;
-	size_t readers_memory; /* bytes that may be spent on remembering the readers */
-	unsigned threads;      /* that share the work, 0 is 1 */
+	size_t readers_memory; /* bytes that may be spent to remember the readers */
+	unsigned threads;      /* threads that share the work; 0 is 1 */
 	enum placement_kind kind;
 };
 
@@ -80,17 +79,17 @@ struct placement_holder {
 	uint8_t tier;
 };
 
-/* What a plan comes to. */
+/* The sums over a plan. */
 struct placement_totals {
 	uint64_t units, bytes;            /* of the data set */
 	uint64_t kept, kept_bytes;        /* units with a copy somewhere */
 	uint64_t copies, copies_bytes;    /* all copies, the first ones too */
-	uint64_t reads, local, elsewhere; /* units' records over the epochs: all; the reader's
-					     node has a copy; only others have */
+	uint64_t reads, local, elsewhere; /* records of units over the epochs: all; with a copy on
+					     the reader's node; on other nodes only */
 };
 
 /* Makes a plan. room, node_of_rank, homes and held are not needed afterwards, context is. Returns
- * 0; EINVAL (a number that must not be 0 is; too many epochs, tiers or nodes: nodes * tiers below
+ * 0; EINVAL (a number is 0 that must not be; too many epochs, tiers or nodes: nodes * tiers below
  * 65535); ENOMEM. */
 int placement_make(struct placement **plan, const struct placement_spec *spec);
 void placement_free(struct placement *plan);
@@ -99,19 +98,19 @@ void placement_free(struct placement *plan);
 
 uint64_t placement_units(const struct placement *plan);
 uint64_t placement_spec_units(const struct placement_spec *spec);
-/* The node that reads a position of any epoch. */
+/* Returns the node that reads a position of any epoch. */
 uint16_t placement_node(const struct placement *plan, uint64_t position);
-/* The readers of a unit: the node for each of the epochs * unit_records reads, epoch after
+/* Returns the readers of a unit: the node for each of the epochs * unit_records reads, epoch after
  * epoch, PLACEMENT_NOBODY where an epoch leaves a record out. `room` is PLACEMENT_READS_MOST long.
- * The list is valid as long as both. */
+ * The list is valid as long as the plan and `room`. */
 const uint16_t *placement_readers(const struct placement *plan, uint64_t unit, uint16_t *room);
 
-/* The unit's home; false: it has none. Costs nothing. */
+/* Finds the unit's home. Returns false if it has none. Costs nothing. */
 bool placement_home(const struct placement *plan, uint64_t unit, struct placement_holder *home);
-/* The unit's holders, the home first: how many there are; at most `most` of them are written. */
+/* Finds the unit's holders, the home first. Returns how many there are; writes at most `most`. */
 unsigned placement_holders(const struct placement *plan, uint64_t unit,
 			   struct placement_holder *holders, unsigned most);
-/* The tier in which a node keeps a unit, or -1. */
+/* Returns the tier in which a node keeps a unit, or -1. */
 int placement_tier(const struct placement *plan, uint16_t node, uint64_t unit);
 
 /* Adds everything up, at the cost of a question about each unit. */
@@ -121,7 +120,7 @@ void placement_total(const struct placement *plan, struct placement_totals *tota
 
 /* A time is a position counted through the planned epochs: placement_time() of the first is 0. */
 uint64_t placement_time(const struct placement *plan, uint64_t epoch, uint64_t position);
-/* When a unit is read next, at `from` or later, by a node (PLACEMENT_NOBODY: by any).
+/* Returns when a node (PLACEMENT_NOBODY: any node) next reads a unit, at `from` or later.
  * PLACEMENT_NEVER: not any more in the planned epochs. */
 uint64_t placement_next(const struct placement *plan, uint64_t unit, uint16_t node, uint64_t from);
 

@@ -2,11 +2,10 @@
 /* Finds a unit's further copies without a list of them.
  *
  * A node ranks the units that it may want a copy of by how often it reads them and, among equals,
- * by a hash of unit and node. What it keeps in a tier is then a range of ranks, and two numbers say
- * it, on every other node too. The bounds are found by adding up bytes by rank; a rank holds the
- * units of one level that share a bucket of the hash, so up to one bucket's bytes stay unused at
- * the end of a tier. `buckets` is as large as PLACEMENT_COUNTS_MEMORY allows.
- */
+ * by a hash of unit and node. It keeps a range of ranks in a tier, which two numbers describe, on
+ * every other node too. Adding up bytes by rank gives the bounds. A rank holds the units of one
+ * level that share a bucket of the hash, so up to one bucket's bytes stay unused at the end of a
+ * tier. `buckets` is as large as PLACEMENT_COUNTS_MEMORY allows. */
 #include "loader/placement_private.h"
 
 #include <errno.h>
@@ -21,7 +20,8 @@ struct counting {
 	uint32_t first, n; /* ranks */
 };
 
-/* Where a unit stands among those that a node may want a copy of; the least first. */
+/* Returns the rank of a unit among the units that a node may want a copy of; the least comes
+ * first. */
 static uint32_t placement_rank(const struct placement *plan, uint64_t unit, uint16_t node,
 			       unsigned count)
 {
@@ -32,7 +32,7 @@ static uint32_t placement_rank(const struct placement *plan, uint64_t unit, uint
 	       (uint32_t)((hash >> 32) * plan->buckets >> 32);
 }
 
-/* The node of a unit's home, or PLACEMENT_NOBODY. */
+/* Returns the node of a unit's home, or PLACEMENT_NOBODY. */
 static uint16_t home_node(const struct placement *plan, uint64_t unit)
 {
 	uint16_t home = plan->homes[unit];
@@ -110,7 +110,7 @@ int placement_copy(struct placement *plan)
 	return 0;
 }
 
-/* The tier of a further copy at a node that reads the unit `count` times, or -1. */
+/* Returns the tier of a further copy at a node that reads the unit `count` times, or -1. */
 static int copy_tier(const struct placement *plan, uint64_t unit, uint16_t node, unsigned count)
 {
 	const uint32_t *cuts = plan->cuts + (size_t)node * plan->spec.tiers;
