@@ -169,13 +169,22 @@ void chunk_span(const struct store *store, uint64_t chunk, uint64_t *start, uint
 	*end = round_up(chunk_end(store, chunk), ARENA_BLOCK);
 }
 
-static bool has_runs(const struct store *store, uint64_t chunk)
+/* Whether a chunk has any of these bits. */
+static bool has_bits(const _Atomic uint64_t *bits, uint64_t chunk)
 {
 	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
-		if (atomic_load_explicit(&store->shown.runs[chunk * (ARENA_BLOCKS / 64) + i],
+		if (atomic_load_explicit(&bits[chunk * (ARENA_BLOCKS / 64) + i],
 					 memory_order_relaxed))
 			return true;
 	return false;
+}
+
+/* Whether a chunk shows parts of the file of which the page cache was seen to hold them: pointers into those are
+ * handed out unasked. */
+static bool shows_cached(const struct store *store, uint64_t chunk, enum chunk_state state)
+{
+	return state == CHUNK_WARM || (state == CHUNK_REST && has_bits(store->shown.runs, chunk)) ||
+	       (state == CHUNK_RUNS && has_bits(store->granted.sure, chunk));
 }
 
 void runs_clear(struct store *store, uint64_t chunk)
@@ -541,8 +550,8 @@ bool chunk_show(struct store *store, uint64_t chunk, uint64_t first, uint64_t en
 	}
 	if (!maps_make_room(store, chunk) || !ring_room(store))
 		return false;
-	/* Of what the page cache had, pointers have been handed out unasked in any epoch since. */
-	if (state == CHUNK_WARM || (fresh && has_runs(store, chunk)))
+	/* In any epoch since. */
+	if (shows_cached(store, chunk, state))
 		store->shown.taints[chunk] = store->shown.epoch;
 	if (fresh)
 		runs_clear(store, chunk); /* those told of the page cache */

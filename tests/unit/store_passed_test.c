@@ -191,6 +191,32 @@ static void value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_
 	store_leave(store);
 }
 
+/* The same where the chunk shows parts of shared memory: what has no memory there must not be laid over
+ * the value. */
+static void value_when_its_chunk_shows_parts_then_later_pointers_to_it_stay_right(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t chunk = 2 * ARENA_CHUNK, value = chunk + ARENA_CHUNK / 2,
+		 length = 16 * ARENA_BLOCK;
+
+	store_enter(store);
+	hole = chunk + ARENA_BLOCK;
+	assert_int_equal(store_bring(store, chunk, ARENA_BLOCK), 0); /* the page cache has it */
+	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0);
+	assert_int_equal(get_state(store, 2), CHUNK_RUNS);
+	assert_int_equal(store_bring(store, value, length), 0);
+	assert_int_equal(get_state(store, 2), CHUNK_RUNS);
+	store_leave(store);
+	store_enter(store);
+	assert_true(store_covers(store, value, length));
+	hole = chunk + 3 * ARENA_BLOCK;
+	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0);
+	assert_right(&f->first, hole, ARENA_BLOCK);
+	assert_right(&f->first, value, length);
+	store_leave(store);
+}
+
 /* A thread of the announcing process would wait for it to be shown, which it never is. */
 static void value_when_it_is_passed_on_then_threads_look_for_it_again(void **state)
 {
@@ -328,6 +354,7 @@ int main(void)
 		CASE(value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_same),
 		CASE(value_when_the_kernels_read_fails_then_that_is_told),
 		CASE(value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right),
+		CASE(value_when_its_chunk_shows_parts_then_later_pointers_to_it_stay_right),
 		CASE(value_when_it_is_passed_on_then_threads_look_for_it_again),
 		CASE(values_when_the_page_cache_keeps_none_then_no_more_are_passed_on),
 		CASE(values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on),
