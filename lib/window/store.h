@@ -423,7 +423,7 @@ static inline const _Atomic uint64_t *store_sure(const struct store *store)
 }
 bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t length);
 
-/* Without an arena: waits for what is not known to be in memory. Returns 0 or the errno of a read
+/* Where the window shows the file: waits for what is not known to be in memory. Returns 0 or the errno of a read
  * that failed. Any thread, no lock. */
 int store_assure(struct store *store, uint64_t offset, uint64_t length);
 

@@ -18,6 +18,8 @@
  *
  * Where all is in memory there is nothing to fail. On a local disk, after many pages in a row that
  * were there, the next ones are taken to be there, too, as long as no read of the file has failed.
+ *
+ * The same is done for a window of shared memory that shows the file alone for a while.
  */
 #include "window/store_private.h"
 
@@ -48,6 +50,12 @@ enum {
 	AROUND_HIT = STORE_FAULT / ARENA_BLOCK,
 	NEAR = 128 << 10, /* bytes from the end of an earlier range: the program reads on there */
 };
+
+/* What shared memory is for is on no local disk. */
+static bool is_careful(const struct store *store)
+{
+	return store_is_careful(store) || !store_shows_file(store);
+}
 
 /* Page faults of this thread that had to read. */
 static long faults_major(void)
@@ -289,7 +297,7 @@ static bool is_granted(struct store *store)
 {
 	unsigned skip = atomic_load_explicit(&store->granted.sure_skip, memory_order_relaxed);
 
-	if (!skip || store_is_careful(store))
+	if (!skip || is_careful(store))
 		return false;
 	atomic_store_explicit(&store->granted.sure_skip, skip - 1, memory_order_relaxed);
 	return true;
@@ -342,7 +350,7 @@ static bool ask_piece(struct store *store, uint64_t offset, uint64_t end)
 static bool piece_around(const struct store *store, uint64_t *offset, uint64_t *end)
 {
 	unsigned row = atomic_load_explicit(&store->granted.sure_row, memory_order_relaxed);
-	uint64_t piece = row == ROW_MAX && store_is_careful(store) ? PIECE_LARGE : PIECE;
+	uint64_t piece = row == ROW_MAX && is_careful(store) ? PIECE_LARGE : PIECE;
 	uint64_t first = *offset & ~(piece - 1), size = store->file.size;
 
 	if (row < ROW || *end > size || *end > first + piece)
@@ -381,10 +389,10 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length)
 		mark_sure(store, first, last);
 		return 0;
 	}
-	if (piece && store_is_careful(store) && ask_piece(store, first, last))
+	if (piece && is_careful(store) && ask_piece(store, first, last))
 		return 0;
 	rc = ask(store, offset, end, lone, &there);
-	if (!rc && piece && there && !store_is_careful(store))
+	if (!rc && piece && there && !is_careful(store))
 		mark_sure(store, first, last);
 	return rc;
 }

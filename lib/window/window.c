@@ -87,10 +87,22 @@ static inline int assure(struct window_view *view, const _Atomic uint64_t *sure,
 	return assure_pages(view, sure, offset, length);
 }
 
+/* What the window shows of the file itself, as long as a store with shared memory knows nothing: beside a writer
+ * that commits, while a copy is made, or where no shared memory can be had. A view that does not wait would take the
+ * page fault. */
+static int assure_at_rest(struct store *store, uint64_t offset, uint64_t length)
+{
+	if (!store || likely(store_knows(store)) ||
+	    store_are_sure(store_sure(store), offset, length))
+		return 0;
+
+	UNCANCELLED;
+	return store_assure(store, offset, length);
+}
+
 /* What comes from a store. */
-static inline __attribute__((always_inline)) int bring(struct window_view *view,
-						       struct store *store, uint64_t offset,
-						       uint64_t length, bool tree)
+static inline __attribute__((always_inline)) int
+bring(struct window_view *view, struct store *store, uint64_t offset, uint64_t length, bool tree)
 {
 	if (!store || store_covers(store, offset, length))
 		return 0;
@@ -130,6 +142,8 @@ static int bring_sure(struct window_view *view, struct store *store, uint64_t nu
 	if (!rc && view->runs && store_shows_file(view->runs))
 		rc = assure(view, store_sure(view->runs), offset, length,
 			    !tree && count >= WINDOW_RUN_MIN);
+	else if (!rc)
+		rc = assure_at_rest(store, offset, length);
 	return bring_code(rc);
 }
 
@@ -165,6 +179,8 @@ static inline __attribute__((always_inline)) int bring_assured(struct window_vie
 
 	if (!rc && view->sure)
 		rc = assure(view, view->sure, offset, length, !tree && count >= WINDOW_RUN_MIN);
+	else if (!rc)
+		rc = assure_at_rest(store, offset, length);
 	return bring_code(rc);
 }
 

@@ -215,6 +215,44 @@ static void window_pages_when_nothing_is_there_then_never_an_address(void **stat
 	assert_int_equal(window_pages(&view, 0, 1, &address), MDB_CORRUPTED);
 }
 
+/* Beside a writer that commits, shared memory is not used for a while. */
+static void window_pages_when_shared_memory_is_not_used_then_a_failed_read_is_eio(void **state)
+{
+	enum { BLOCKS = 64, LENGTH = BLOCKS * ARENA_BLOCK, BAD = 40 };
+	const struct identity identity = {.device = 1, .inode = 2, .size = LENGTH, .snapshot = 3};
+	const struct arena_options options = {.budget = LENGTH};
+	int fd = memfd_create("window-test", MFD_CLOEXEC);
+	struct window window;
+	struct window_view view;
+	struct store store;
+	const uint8_t *page;
+	struct io io;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, LENGTH), 0);
+	assert_int_equal(window_open(&window, fd, LENGTH, ARENA_BLOCK), 0);
+	assert_int_equal(io_open_file(&io, "pread", fd), 0);
+	assert_int_equal(store_open(&store, STORE_ARENA, (uint8_t *)(uintptr_t)window.base, LENGTH,
+				    fd, &io, &options, false),
+			 0);
+	assert_int_equal(store_snapshot(&store, &identity, LENGTH, ARENA_BLOCK, false), 0);
+	assert_int_equal(window_look(&window, BLOCKS, LENGTH, &view), 0);
+	view.store = view.runs = &store;
+	assert_int_equal(ftruncate(fd, BAD * ARENA_BLOCK), 0);
+	for (uint64_t n = 0; n < BLOCKS; n++)
+		assert_int_equal(window_pages(&view, n, 1, &page), n < BAD ? 0 : EIO);
+	assert_int_equal(window_run(&view, BAD - 8, 8, &page), 0);
+	assert_int_equal(window_run(&view, BAD - 4, 8, &page), EIO);
+	view.nowait = true;
+	assert_int_equal(window_pages(&view, BAD, 1, &page), EIO);
+	assert_int_equal(ftruncate(fd, LENGTH), 0);
+	assert_int_equal(window_pages(&view, BAD, 1, &page), 0);
+	store_close(&store);
+	io_close(&io);
+	window_close(&window);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +272,8 @@ int main(void)
 		cmocka_unit_test(window_pages_when_past_the_file_then_corrupted),
 		cmocka_unit_test(window_pages_when_number_plus_count_overflows_then_page_notfound),
 		cmocka_unit_test(window_pages_when_nothing_is_there_then_never_an_address),
+		cmocka_unit_test(
+			window_pages_when_shared_memory_is_not_used_then_a_failed_read_is_eio),
 	};
 
 	return cmocka_run_group_tests_name("window", tests, setup, teardown);
