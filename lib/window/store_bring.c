@@ -149,6 +149,7 @@ int store_await(struct store *store, uint64_t offset, uint64_t length)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&store->lock);
+	end = end_in_file(store, end);
 	for (uint64_t next; first < end; first = next) {
 		uint64_t chunk = first / ARENA_CHUNK;
 
@@ -275,6 +276,7 @@ static bool is_left_to_cache(struct store *store, uint64_t offset, uint64_t end)
 {
 	bool left = !store->arena && store->believe_cache;
 
+	end = end_in_file(store, end);
 	for (uint64_t next; left && offset < end; offset = next) {
 		uint64_t chunk = offset / ARENA_CHUNK;
 

@@ -61,6 +61,13 @@ static inline uint64_t chunk_end(const struct store *store, uint64_t chunk)
 	return end < store->file.size ? end : store->file.size;
 }
 
+/* The end of a range, as far as the file goes now: a later transaction may have seen it cut. Under
+ * the store lock. */
+static inline uint64_t end_in_file(const struct store *store, uint64_t end)
+{
+	return end < store->file.size ? end : store->file.size;
+}
+
 /* Whether the page cache has whole blocks of the file, or the kernel is reading them, whatever the
  * window shows; and reading them out of it. false: it has not all of them. *done: bytes that came,
  * less than length only at

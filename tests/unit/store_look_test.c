@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -20,6 +22,7 @@ static const struct reader *known; /* of whose file the kernel tells */
 static uint64_t hole;              /* where a block of it is missing; 0: nowhere */
 static unsigned looked_at;         /* pages */
 static long faults_read;           /* page faults of this process that had to read */
+static struct fixture *shortened;  /* by another program, as the next transaction is about to see */
 
 int __wrap_getrusage(int of, struct rusage *usage);
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
@@ -27,6 +30,24 @@ int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *p
 ssize_t __real_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there);
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+
+/* A transaction may begin at any time in another thread. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	struct fixture *f = shortened;
+	struct identity identity;
+
+	shortened = NULL;
+	if (f) {
+		identity = f->identity;
+		identity.size /= 2;
+		assert_int_equal(
+			store_snapshot(&f->first.store, &identity, identity.size, LOW, false), 0);
+	}
+	return __real_clock_gettime(clock, now);
+}
 
 int __wrap_getrusage(int of, struct rusage *usage)
 {
@@ -436,6 +457,21 @@ static void hole_when_the_page_cache_has_it_then_storage_is_not_asked(void **sta
 	assert_right(&f->first, first + 16 * ARENA_BLOCK, 4 * ARENA_BLOCK);
 }
 
+/* Another program has cut the file, which a transaction of another thread sees in the meantime. */
+static void value_when_the_file_gets_shorter_before_it_is_brought_then_no_thread_hangs(void **state)
+{
+	struct fixture *f = *state;
+
+	alarm(60);
+	for (uint64_t at = SIZE / 2 - ARENA_BLOCK; at < SIZE; at += ARENA_CHUNK / 2) {
+		assert_int_equal(store_snapshot(&f->first.store, &f->identity, SIZE, LOW, true), 0);
+		shortened = f;
+		assert_int_equal(store_bring(&f->first.store, at, 2 * ARENA_BLOCK), 0);
+		assert_null(shortened);
+	}
+	alarm(0);
+}
+
 #define TOLD_CASE(name) cmocka_unit_test_setup_teardown(name, setup_told, teardown_told)
 #define CASE(name)      cmocka_unit_test_setup_teardown(name, setup, store_teardown)
 
@@ -464,6 +500,8 @@ int main(void)
 			block_that_the_page_cache_had_when_its_chunk_is_shown_then_pointers_stay_right),
 		TOLD_CASE(hole_when_the_page_cache_has_it_then_storage_is_not_asked),
 		TOLD_CASE(arena_when_the_page_cache_has_all_then_none_is_made),
+		TOLD_CASE(
+			value_when_the_file_gets_shorter_before_it_is_brought_then_no_thread_hangs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -17,6 +18,9 @@ static const struct reader *known; /* of whose file the kernel tells */
 static uint64_t hole;              /* where a block of it is missing; 0: nowhere */
 static size_t passed;              /* bytes that were read through the page cache */
 static bool coming, broken;        /* the hole is being read, and that fails */
+/* Another program cuts the file of a store to this, which another thread sees meanwhile. */
+static struct store *shortened;
+static struct identity cut;
 
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
 int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages);
@@ -46,6 +50,8 @@ int __wrap_io_pass(int fd, uint64_t offset, size_t length)
 {
 	(void)fd, (void)offset;
 	passed += length;
+	if (shortened)
+		assert_int_equal(store_snapshot(shortened, &cut, cut.size, LOW, false), 0);
 	if (broken)
 		return EIO;
 	if (coming)
@@ -329,6 +335,23 @@ static void pages_when_the_program_has_closed_the_file_then_they_are_touched(voi
 	store->file.inode--;
 }
 
+/* Another program has cut the file, which a transaction of another thread sees in the meantime. */
+static void pages_when_the_file_gets_shorter_then_no_thread_hangs(void **state)
+{
+	struct fixture *f = *state;
+
+	alarm(60);
+	cut = f->identity;
+	cut.size /= 2;
+	for (uint64_t at = SIZE / 2 - ARENA_BLOCK; at < SIZE; at += ARENA_CHUNK / 2) {
+		assert_int_equal(store_snapshot(&f->first.store, &f->identity, SIZE, LOW, true), 0);
+		shortened = &f->first.store;
+		assert_int_equal(store_await(&f->first.store, at, ARENA_BLOCK), 0);
+		shortened = NULL;
+	}
+	alarm(0);
+}
+
 /* The page cache would take the memory of other programs for a file that is read in pieces. */
 static void pages_when_memory_has_no_room_for_the_file_then_directly(void **state)
 {
@@ -349,6 +372,7 @@ int main(void)
 		CASE(pages_when_others_do_not_look_at_the_page_cache_then_directly),
 		CASE(pages_when_memory_has_no_room_for_the_file_then_directly),
 		CASE(pages_when_the_program_has_closed_the_file_then_they_are_touched),
+		CASE(pages_when_the_file_gets_shorter_then_no_thread_hangs),
 		CASE(value_when_it_is_passed_on_then_others_find_it_in_the_page_cache),
 		CASE(value_when_the_kernel_is_reading_it_then_the_reader_waits_for_that),
 		CASE(value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_same),
