@@ -92,7 +92,7 @@ enum { MAPPED_KEEP = 4 }; /* chunks that stay mapped however short memory is */
 
 /* The same without a descriptor, which the program has closed. The window's front is always the
  * file's; of a shared map Linux makes a second one, which may be longer and begins where the first
- * does, and of that a part can be moved. */
+ * does, and of that a part can be moved. Where that part was, another thread may have a map at once. */
 static bool show_file_again(const struct store *store, uint64_t offset, uint64_t end)
 {
 	size_t length = end - offset;
@@ -103,7 +103,8 @@ static bool show_file_again(const struct store *store, uint64_t offset, uint64_t
 		return false;
 	shown = mremap(twin + offset, length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
 		       store->file.base + offset) != MAP_FAILED;
-	munmap(twin, end);
+	if (!shown || offset)
+		munmap(twin, shown ? offset : end);
 	return shown;
 }
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,28 @@ void *__wrap_mmap(void *address, size_t length, int protection, int flags, int f
 	if (looked_at && flags & MAP_FIXED)
 		taken_early |= store_has(looked_at, 1, MISSING, ARENA_BLOCK);
 	return __real_mmap(address, length, protection, flags, fd, offset);
+}
+
+void *__real_mremap(void *address, size_t length, size_t now, int flags, ...);
+void *__wrap_mremap(void *address, size_t length, size_t now, int flags, ...);
+
+/* Another thread's, where a map has been moved away from. */
+static void *taken_place;
+
+void *__wrap_mremap(void *address, size_t length, size_t now, int flags, ...)
+{
+	void *to = NULL, *map;
+	va_list rest;
+
+	va_start(rest, flags);
+	if (flags & MREMAP_FIXED)
+		to = va_arg(rest, void *);
+	va_end(rest);
+	map = __real_mremap(address, length, now, flags, to);
+	if (to && map != MAP_FAILED)
+		taken_place = __real_mmap(address, ARENA_BLOCK, PROT_READ,
+					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	return map;
 }
 
 int __real_open(const char *path, int flags, ...);
@@ -329,6 +352,28 @@ static void file_when_new_maps_are_locked_then_it_is_put_back_unlocked(void **st
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* A program has closed the file, and its threads go on making maps. */
+static void file_when_it_is_put_back_without_its_descriptor_then_other_maps_stay(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	unsigned char page;
+
+	assert_int_equal(store_bring(store, LOW, ARENA_BLOCK), 0);
+	store->file.inode++;
+	for (uint64_t chunk = 0; chunk < CHUNKS; chunk += CHUNKS - 1) {
+		assert_int_equal(store_bring(store, chunk * ARENA_CHUNK + LOW, ARENA_BLOCK), 0);
+		taken_place = NULL;
+		leave(store, chunk);
+		assert_non_null(taken_place);
+		assert_ptr_not_equal(taken_place, MAP_FAILED);
+		assert_int_equal(mincore(taken_place, ARENA_BLOCK, &page), 0);
+		munmap(taken_place, ARENA_BLOCK);
+		assert_right(&f->first, 0, SIZE);
+	}
+	store->file.inode--;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +397,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			file_when_it_is_not_shown_yet_then_what_is_missing_is_missed, store_setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			file_when_it_is_put_back_without_its_descriptor_then_other_maps_stay,
+			store_setup, store_teardown),
 		cmocka_unit_test(file_when_new_maps_are_locked_then_it_is_put_back_unlocked),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_pages_are_to_be_read_singly_then_they_are_again, store_setup,
