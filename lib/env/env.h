@@ -16,6 +16,7 @@
 #include "env/packed.h"
 #include "prefetch/prefetch.h"
 #include "util/at_fork.h"
+#include "util/descriptor.h"
 #include "window/window.h"
 
 #include <errno.h>
@@ -98,7 +99,7 @@ struct MDB_env {
 	_Atomic unsigned generation; /* the process (see fork.c) that opened `orig` */
 	char *path;          /* absolute, for opening again in a forked child */
 	char *staged;        /* the staged copy that stands in for the data file, or NULL */
-	char *named;         /* with a stand-in: the path that the program gave */
+	char *named;         /* the path that the program gave, where `orig` has got another one */
 	/* Set before it is opened: */
 	char *node; /* in place of LMDBIO_NODE, or NULL */
 	bool alone; /* its memory is not shared with the node's other processes */
@@ -110,6 +111,8 @@ struct MDB_env {
 	int fd;       /* the data file: the descriptor of the first `orig`, or ours */
 	int data;     /* the same file: a descriptor of our own, or `fd` where none can be had */
 	struct env_seen seen;
+	struct descriptor_kept
+		lock; /* the lock file of the first `orig`, whose the descriptor is */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	struct later *later;   /* the data file is LMDB 1.0's; NULL: it is not */
@@ -230,8 +233,8 @@ static inline bool cursor_is_ours(const MDB_cursor *cursor)
 }
 
 /* env_file.c: how the data file is held in a program that may close what it did not open. */
-/* Learns which file env->fd is. Returns 0 or errno. */
-int env_file_hold(MDB_env *env);
+/* Learns which file env->fd is, and which the lock file (its descriptor, or -1) is. Returns 0 or errno. */
+int env_file_hold(MDB_env *env, int lock);
 /* Takes a descriptor of our own of it, if there are enough. */
 void env_file_lift(MDB_env *env);
 void env_file_release(MDB_env *env);

@@ -27,8 +27,10 @@ int env_get_path(MDB_env *env, const char **path)
 {
 	int rc = env->origin->call.mdb_env_get_path(env->orig, path);
 
-	if (!rc && has_stand_in(env))
-		*path = env->packed ? env->packed->path : env->named;
+	if (!rc && env->packed)
+		*path = env->packed->path;
+	else if (!rc && env->named)
+		*path = env->named;
 	return rc;
 }
 

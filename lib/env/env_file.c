@@ -12,11 +12,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int env_file_hold(MDB_env *env)
+int env_file_hold(MDB_env *env, int lock)
 {
+	struct descriptor_file file;
+
 	if (fstat(env->fd, &env->seen.st))
 		return errno;
 	env->data = env->fd;
+	env->lock.fd = -1;
+	if (lock >= 0 && descriptor_look(lock, 0, &file))
+		env->lock = (struct descriptor_kept){lock, file.device, file.inode};
 	return 0;
 }
 

@@ -10,13 +10,17 @@
  */
 #include "env/env.h"
 
+#include "origin/origin_loan.h"
 #include "util/stats.h"
 #include "util/thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -140,11 +144,43 @@ static int origin_open(const MDB_env *env, MDB_env **ret)
 	return rc;
 }
 
+/* Opens it by the descriptors that the child has inherited, where the path can no longer be opened: the directory
+ * has been moved, or the child has another root directory or fewer privileges than its parent had. Returns
+ * `rc` where that cannot be done. */
+static int open_inherited(const MDB_env *env, MDB_env **orig, int rc)
+{
+	struct origin_loan loan = {.has_lock = true};
+	char *name;
+
+	if (!origin_takes_loans(env->origin) || !descriptor_is_kept(&env->lock) ||
+	    !env_file_is(env, env->data))
+		return rc;
+	name = env_data_path(env->path, env_origin_flags(env, env->flags));
+	if (!name)
+		return ENOMEM;
+	loan.path = name;
+	loan.fd = fcntl(env->data, F_DUPFD, 0);
+	loan.lock = fcntl(env->lock.fd, F_DUPFD_CLOEXEC, 0);
+	if (loan.fd >= 0 && loan.lock >= 0) {
+		origin_loan_begin(&loan);
+		rc = origin_open(env, orig);
+		origin_loan_end();
+	}
+	if (loan.fd >= 0)
+		close(loan.fd);
+	if (loan.has_lock && loan.lock >= 0)
+		close(loan.lock);
+	free(name);
+	return rc;
+}
+
 /* Opens the file again. MDB_INVALID: its name leads to another one, whose reader slots would be no use. */
 static int open_again(const MDB_env *env, MDB_env **orig)
 {
 	int fd, rc = origin_open(env, orig);
 
+	if (rc > 0 && !env->later)
+		rc = open_inherited(env, orig, rc);
 	if (rc || env->later)
 		return rc == ENOENT ? MDB_INVALID : rc;
 	rc = env->origin->call.mdb_env_get_fd(*orig, &fd);
@@ -155,13 +191,27 @@ static int open_again(const MDB_env *env, MDB_env **orig)
 	return rc;
 }
 
+/* Opened once more it has an absolute path, which is not what the program gave. */
+static int named_keep(MDB_env *env)
+{
+	const char *path;
+	int rc = env_get_path(env, &path);
+
+	if (rc || env->named)
+		return rc;
+	env->named = strdup(path);
+	return env->named ? 0 : ENOMEM;
+}
+
 /* Without a lock file there are neither slots nor locks, and what is inherited serves. */
 static int adopt(MDB_env *env)
 {
 	bool serves = !env->later && env_origin_flags(env, env->flags) & MDB_NOLOCK;
 	MDB_env *orig = env->orig;
-	int rc = serves ? 0 : open_again(env, &orig);
+	int rc = serves ? 0 : named_keep(env);
 
+	if (!rc && !serves)
+		rc = open_again(env, &orig);
 	if (rc)
 		return rc;
 	if (env->later && env->later->readers)

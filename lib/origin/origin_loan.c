@@ -36,6 +36,8 @@ bool origin_takes_loans(const struct origin *origin)
 void origin_loan_begin(struct origin_loan *loan)
 {
 	loan->lent = -1;
+	if (!loan->has_lock)
+		loan->lock = -1;
 	current = loan;
 }
 
@@ -63,10 +65,18 @@ int lmdbio_orig_open(const char *path, int flags, ...)
 		loan->fd = -1;
 		return fd;
 	}
+	if (loan && loan->has_lock && flags & O_CREAT) {
+		loan->has_lock = false;
+		return loan->lock;
+	}
 	va_start(arguments, flags);
 	mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
 	va_end(arguments);
-	return open(path, flags, mode);
+	fd = open(path, flags, mode);
+	/* An environment that is opened for reading makes no other file. */
+	if (loan && flags & O_CREAT)
+		loan->lock = fd;
+	return fd;
 }
 
 ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset)
@@ -120,7 +130,8 @@ bool origin_takes_loans(const struct origin *origin)
 
 void origin_loan_begin(struct origin_loan *loan)
 {
-	(void)loan;
+	if (!loan->has_lock)
+		loan->lock = -1;
 }
 
 void origin_loan_end(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Declares what lmdbio and the original share, so that neither pays twice: the data file's
- * descriptor, what was read of it already, and its map. */
+ * descriptor, what was read of it already, and its map; in a forked child the lock file's descriptor, too. */
 #ifndef LMDBIO_ORIGIN_LOAN_H
 #define LMDBIO_ORIGIN_LOAN_H
 
@@ -27,6 +27,10 @@ struct origin_loan {
 	 * not at the beginning of a page. NULL: it maps the file. */
 	const void *stand_in;
 	int lent; /* the descriptor that the original has taken; set by origin_loan_begin() */
+	/* The lock file's descriptor. With `has_lock` the original shall take it, and closes it; has_lock is
+	 * false then. Otherwise the one that the original has opened, or -1. */
+	int lock;
+	bool has_lock;
 };
 
 /* Whether an original takes loans: one that is held by dlopen() does not. */

@@ -2,6 +2,7 @@
 /* Checks what calls on handles say that are older than what they lead to, and environments that others make or change.
  * The answers are those of LMDB 0.9.24.
  */
+#include "config.h"
 #include "habit_data.h"
 
 #include "origin/origin.h"
@@ -216,20 +217,65 @@ static int child_reads(void *context)
 	return data_check_env(context, 0);
 }
 
+static int slot_line(const char *line, void *context)
+{
+	bool *found = context;
+	char mine[16];
+
+	/* Whose transaction has ended has a dash. */
+	snprintf(mine, sizeof(mine), "%10d ", (int)getpid());
+	if (!strncmp(line, mine, strlen(mine)) && !strchr(line, '-'))
+		*found = true;
+	return 0;
+}
+
+/* Under locks with a reader slot of the child's own, which keeps its snapshot whatever its parent does. */
+static int child_reads_under_its_name(MDB_env *env)
+{
+	MDB_txn *txn;
+	bool found;
+	unsigned flags;
+	int rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
+
+	if (rc || (rc = mdb_env_get_flags(env, &flags)))
+		return rc;
+	found = flags & MDB_NOLOCK;
+	if (mdb_reader_list(env, slot_line, &found) < 0 || !found)
+		return 2;
+	mdb_txn_abort(txn);
+	return child_reads(env);
+}
+
 static int child_loses_its_rights_and_reads(void *context)
 {
 	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
 		return 3;
-	return child_reads(context);
+	return child_reads_under_its_name(context);
 }
 
 static int child_changes_its_root_and_reads(void *context)
 {
-	return chroot(room_path("data")) || chdir("/") ? 3 : child_reads(context);
+	return chroot(room_path("data")) || chdir("/") ? 3 : child_reads_under_its_name(context);
 }
 
-static void
-child_when_it_could_not_open_the_file_then_reads_without_locks_all_the_same(void **state)
+static int child_moves_the_data_and_reads(void *context)
+{
+	if (rename(room_path("data"), room_path("moved")))
+		return 3;
+	return child_reads_under_its_name(context);
+}
+
+/* With and without locks. An original that is held by dlopen() opens the lock file by its path alone. */
+static const unsigned lockings[] = {
+	MDB_NOLOCK | MDB_NOTLS,
+#ifndef ORIGIN_LIBRARY
+	MDB_NOTLS,
+	0,
+#endif
+};
+
+/* As a daemon does that opens its files before it gives up its privileges. */
+static void child_when_it_could_not_open_the_file_then_reads_all_the_same(void **state)
 {
 	const char *path = data_make("data");
 	MDB_env *env;
@@ -237,10 +283,54 @@ child_when_it_could_not_open_the_file_then_reads_without_locks_all_the_same(void
 	(void)state;
 	if (geteuid())
 		skip(); /* chroot(2) and setresuid(2) are root's */
-	env = env_opened(path, MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS, 0);
 	assert_int_equal(chmod(path, 0700), 0);
-	assert_int_equal(child_run(child_loses_its_rights_and_reads, env), 0);
-	assert_int_equal(child_run(child_changes_its_root_and_reads, env), 0);
+	for (size_t i = 0; i < sizeof(lockings) / sizeof(lockings[0]); i++) {
+		env = env_opened(path, MDB_RDONLY | lockings[i], 0);
+		assert_int_equal(child_run(child_loses_its_rights_and_reads, env), 0);
+		assert_int_equal(child_run(child_changes_its_root_and_reads, env), 0);
+		assert_int_equal(data_check_env(env, 0), 0);
+		mdb_env_close(env);
+	}
+}
+
+static void child_when_the_directory_is_moved_then_reads(void **state)
+{
+	MDB_env *env;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lockings) / sizeof(lockings[0]); i++) {
+		env = env_opened(data_make("data"), MDB_RDONLY | lockings[i], 0);
+		assert_int_equal(child_run(child_moves_the_data_and_reads, env), 0);
+		assert_int_equal(data_check_env(env, 0), 0);
+		mdb_env_close(env);
+		room_remove();
+		assert_non_null(room_make());
+	}
+}
+
+static int child_asks_for_the_path(void *context)
+{
+	const char *path = NULL;
+	int rc = child_reads(context);
+
+	if (!rc)
+		rc = mdb_env_get_path(context, &path);
+	return rc ? rc : strcmp(path, "data") != 0;
+}
+
+static void child_when_the_path_is_relative_then_is_told_what_the_parent_gave(void **state)
+{
+	int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	MDB_env *env;
+
+	(void)state;
+	assert_true(here >= 0);
+	assert_non_null(data_make("data"));
+	assert_int_equal(chdir(room_path("")), 0);
+	env = env_opened("data", MDB_RDONLY, 0);
+	assert_int_equal(fchdir(here), 0);
+	close(here);
+	assert_int_equal(child_run(child_asks_for_the_path, env), 0);
 	mdb_env_close(env);
 }
 
@@ -365,7 +455,9 @@ int main(void)
 		CASE(renewal_when_the_file_has_outgrown_the_map_then_the_new_id_is_told),
 		CASE(transaction_when_many_databases_are_allowed_then_touches_those_in_use),
 		CASE(cursor_when_its_transaction_has_ended_then_tells_which_it_was),
-		CASE(child_when_it_could_not_open_the_file_then_reads_without_locks_all_the_same),
+		CASE(child_when_it_could_not_open_the_file_then_reads_all_the_same),
+		CASE(child_when_the_directory_is_moved_then_reads),
+		CASE(child_when_the_path_is_relative_then_is_told_what_the_parent_gave),
 		CASE(child_when_the_map_has_a_fixed_address_then_reads),
 		CASE(environment_when_another_process_makes_it_then_open_waits),
 	};
