@@ -37,7 +37,7 @@ void env_file_lift(MDB_env *env)
 {
 	int twin;
 
-	if (env->data != env->fd || (env->fd >= SPARE && !descriptors_spare(env->fd)))
+	if (env->data != env->fd || (env->fd >= SPARE && !descriptors_spare()))
 		return;
 	twin = descriptor_twin(env->fd);
 	if (twin >= 0)

@@ -208,7 +208,7 @@ int env_store_open(MDB_env *env)
 		return rc;
 	kind = env_store_kind(env, backend);
 	/* An arena takes some, the page cache none. */
-	if (kind == STORE_ARENA && !descriptors_spare(env->fd)) {
+	if (kind == STORE_ARENA && !descriptors_spare()) {
 		rc = EMFILE;
 		goto fail_reads;
 	}

@@ -14,6 +14,7 @@
 
 #include "io/io_backend.h"
 #include "io/io_ring.h"
+#include "util/kernel_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +43,8 @@ static int open_direct(int fd, int *direct_fd)
 	*direct_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	if (*direct_fd < 0)
 		return errno;
-	*direct_fd = descriptor_lift(*direct_fd);
+	if (!file_is_locked_here(*direct_fd))
+		*direct_fd = descriptor_lift(*direct_fd);
 	return 0;
 }
 

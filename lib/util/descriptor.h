@@ -33,11 +33,12 @@ static inline int descriptor_lift(int fd)
 }
 
 /* Whether fewer than half of the process's descriptors are in use. The other half is for the
- * program, which may open data sets by the hundred and does not know lmdbio's. `fd`: any open
- * descriptor. */
-static inline bool descriptors_spare(int fd)
+ * program, which may open data sets by the hundred and does not know lmdbio's. A second descriptor
+ * of a data file would tell too, but to close it drops the program's own fcntl(2) locks on that
+ * file. */
+static inline bool descriptors_spare(void)
 {
-	int next = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	int next = open("/", O_PATH | O_CLOEXEC);
 	struct rlimit limit;
 
 	if (next < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a process's account of storage.
+/* Reads a process's account of storage, and its locks.
  *
  * The kernel keeps the account in /proc/PID/io. For the calling process getrusage(2) has it too, as
  * ru_inblock in units of 512 bytes: one system call instead of three. A kernel without accounts
@@ -7,10 +7,12 @@
  */
 #include "util/kernel_file.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 enum { UNIT = 512 };
 
@@ -35,4 +37,27 @@ bool disk_reads(pid_t pid, uint64_t *bytes)
 		return false;
 	*bytes = strtoull(at + strlen(field), NULL, 10);
 	return true;
+}
+
+/* A file of another device with the same inode number counts too: file systems name their device in
+ * /proc/locks as they like. */
+bool file_is_locked_here(int fd)
+{
+	int saved = errno;
+	FILE *locks = fopen("/proc/locks", "re");
+	bool found = false;
+	char line[256];
+	uint64_t inode;
+	struct stat st;
+	long pid;
+
+	if (locks && !fstat(fd, &st))
+		while (!found && fgets(line, sizeof(line), locks))
+			found = sscanf(line, "%*d: POSIX %*s %*s %ld %*x:%*x:%" SCNu64, &pid,
+				       &inode) == 2 &&
+				pid == (long)getpid() && inode == st.st_ino;
+	if (locks)
+		fclose(locks);
+	errno = saved;
+	return found;
 }

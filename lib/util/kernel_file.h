@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads small files that the kernel makes up, below /proc, and a process's account of storage
- * there. */
+/* Reads small files that the kernel makes up, below /proc: a process's account of storage and its
+ * locks. */
 #ifndef LMDBIO_UTIL_KERNEL_FILE_H
 #define LMDBIO_UTIL_KERNEL_FILE_H
 
@@ -34,5 +34,10 @@ static inline bool kernel_file_read(const char *path, char *text, size_t size)
  * process: by read(2), by page faults with the pages around them, or by the kernel's own
  * look-ahead. Bytes from the page cache, a network or FUSE are not counted. */
 bool disk_reads(pid_t pid, uint64_t *bytes);
+
+/* Whether this process has fcntl(2) locks on the file of a descriptor, as far as /proc/locks tells.
+ * The kernel drops them when the process closes any descriptor of the file. Keeps errno. Threads:
+ * any. */
+bool file_is_locked_here(int fd);
 
 #endif

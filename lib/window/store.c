@@ -117,7 +117,7 @@ bool store_attach(struct store *store)
 		store->options.node_budget = memory_budget(settings_get());
 	if (!store->options.budget)
 		store->options.budget = store->options.node_budget;
-	if ((!store->ops->save && !descriptors_spare(store->file.fd)) || !retired_reserve(store) ||
+	if ((!store->ops->save && !descriptors_spare()) || !retired_reserve(store) ||
 	    arena_open(&store->arena, &store->identity, &store->options, &store->private_reason)) {
 		store->arena = NULL;
 		if (store->ops->save)

@@ -5,6 +5,7 @@
 #include "io/io_page_cache.h"
 #include "util/checked.h"
 #include "util/descriptor.h"
+#include "util/kernel_file.h"
 #include "util/stats.h"
 
 #include <fcntl.h>
@@ -118,7 +119,7 @@ int probe_of(struct store *store)
 		return probe < 0 ? -1 : probe;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", store->file.fd);
 	probe = open(path, O_RDONLY | O_CLOEXEC);
-	if (probe >= 0)
+	if (probe >= 0 && !file_is_locked_here(probe))
 		probe = descriptor_lift(probe);
 	if (probe < 0 || !descriptor_is(probe, store->file.device, store->file.inode) ||
 	    posix_fadvise(probe, 0, 0, POSIX_FADV_RANDOM)) {

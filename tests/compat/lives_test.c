@@ -446,6 +446,52 @@ static void environment_when_another_process_makes_it_then_open_waits(void **sta
 	close(creation.locked[1]);
 }
 
+/* Far behind the file's end. */
+static struct flock far_lock(void)
+{
+	return (struct flock){
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)1 << 40, .l_len = 1};
+}
+
+static int child_finds_the_lock(void *context)
+{
+	struct flock lock = far_lock();
+
+	return fcntl(*(const int *)context, F_GETLK, &lock) || lock.l_type == F_UNLCK;
+}
+
+/* With MDB_NOLOCK a program keeps writers out by locks of its own, on the data file for instance. The kernel takes those
+ * of fcntl(2) away when any descriptor of the file is closed. */
+static void lock_of_the_program_when_it_reads_then_stays(void **state)
+{
+	enum { MANY = 510 /* from 500 on it is looked whether there are enough descriptors */ };
+	const char *path = data_make("data");
+	int numbers[MANY], used = 0;
+	char name[256];
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s/data.mdb", path);
+	for (int many = 0; many < 2; many++) {
+		struct flock lock = far_lock();
+		int fd = open(name, O_RDWR | O_CLOEXEC);
+		MDB_env *env;
+
+		assert_int_equal(fsync(fd), 0);
+		assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+		assert_int_equal(fcntl(fd, F_SETLK, &lock), 0);
+		while (many && used < MANY)
+			numbers[used++] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		env = env_opened(path, MDB_RDONLY | MDB_NOLOCK | MDB_NORDAHEAD, 0);
+		assert_int_equal(child_run(child_finds_the_lock, &fd), 0);
+		assert_int_equal(data_check_env(env, 0), 0);
+		assert_int_equal(child_run(child_finds_the_lock, &fd), 0);
+		mdb_env_close(env);
+		close(fd);
+	}
+	while (used)
+		close(numbers[--used]);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, room_begin, room_end)
@@ -460,6 +506,7 @@ int main(void)
 		CASE(child_when_the_path_is_relative_then_is_told_what_the_parent_gave),
 		CASE(child_when_the_map_has_a_fixed_address_then_reads),
 		CASE(environment_when_another_process_makes_it_then_open_waits),
+		CASE(lock_of_the_program_when_it_reads_then_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
