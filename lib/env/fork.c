@@ -160,8 +160,10 @@ static int open_inherited(const MDB_env *env, MDB_env **orig, int rc)
 		return ENOMEM;
 	loan.path = name;
 	loan.fd = fcntl(env->data, F_DUPFD, 0);
-	loan.lock = fcntl(env->lock.fd, F_DUPFD_CLOEXEC, 0);
-	if (loan.fd >= 0 && loan.lock >= 0) {
+	loan.lock = loan.fd < 0 ? -1 : fcntl(env->lock.fd, F_DUPFD_CLOEXEC, 0);
+	if (loan.lock < 0) {
+		rc = errno;
+	} else {
 		origin_loan_begin(&loan);
 		rc = origin_open(env, orig);
 		origin_loan_end();

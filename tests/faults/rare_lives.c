@@ -292,6 +292,37 @@ static void in_child(void (*run)(void))
 		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : NOT_AGAIN);
 }
 
+static MDB_env *parents; /* environment, for a child */
+
+static void read_inherited(void)
+{
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	if (lives_done("a child's mdb_txn_begin", mdb_txn_begin(parents, NULL, MDB_RDONLY, &txn)) &&
+	    lives_done("a child's mdb_dbi_open", mdb_dbi_open(txn, NULL, 0, &dbi)))
+		lives_scan(txn, dbi);
+}
+
+/* The path by which the parent has opened the data set leads nowhere any more. */
+static void live_moved(void)
+{
+	MDB_txn *txn;
+	char path[220];
+	MDB_dbi dbi;
+
+	snprintf(path, sizeof(path), "%s/moved", lives_data.scratch);
+	lives_settings()->store = "cache";
+	if (symlink(lives_data.directory, path))
+		lives_end(MISSING, "symlink", errno);
+	if (begin(&parents, path, MDB_NOTLS, &txn, &dbi)) {
+		remove(path);
+		in_child(read_inherited);
+	}
+	end(parents, txn);
+	remove(path);
+}
+
 static void read_cached(void)
 {
 	lives_read("cache", lives_data.directory, MDB_NOTLS);
@@ -502,10 +533,11 @@ static void live_served(void)
 }
 
 static const struct life rare_lives[] = {
-	{"cold", live_cold},         {"beneath", live_beneath}, {"alone", live_alone},   {"lacking", live_lacking},
-	{"poor", live_poor},         {"packed", live_packed}, {"closed", live_closed}, {"daemon", live_daemon},
-	{"readers", live_readers},   {"unusable", live_unusable}, {"epochs", live_epochs},
-	{"killed", live_killed},     {"served", live_served},
+	{"cold", live_cold},         {"beneath", live_beneath}, {"alone", live_alone},
+	{"lacking", live_lacking},   {"poor", live_poor},       {"packed", live_packed},
+	{"closed", live_closed},     {"daemon", live_daemon},   {"readers", live_readers},
+	{"unusable", live_unusable}, {"epochs", live_epochs},   {"killed", live_killed},
+	{"served", live_served},     {"moved", live_moved},
 };
 enum { RARE_LIVES = sizeof(rare_lives) / sizeof(*rare_lives) };
 
