@@ -73,6 +73,7 @@ enum { LOOKUPS = 2 };
 struct lookups {
 	struct lookup each[LOOKUPS];
 	unsigned next; /* to be given up for another */
+	_Atomic bool busy; /* a thread is at them; with MDB_NOTLS several may share a transaction */
 };
 
 /* What all cursors of one transaction share. */

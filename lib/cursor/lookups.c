@@ -3,6 +3,8 @@
  * order, or take each n-th record of it. */
 #include "cursor/cursor_private.h"
 
+#include <stdatomic.h>
+
 enum { STEP_MOST = 4096 }; /* entries; a longer leap is no step */
 
 /* Entries from one place to one behind it; 0: it is not behind it, or too far. Leaves between the
@@ -77,16 +79,12 @@ static bool is_again(const struct lookups *lookups, const struct lookup_place *p
 	return false;
 }
 
-void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
-		  const MDB_val *key, const struct lookup_place *place)
+static void take(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
+		 const MDB_val *key, const struct lookup_place *place)
 {
 	struct lookup *lookup;
 	uint64_t step;
 
-	if (unlikely(snapshot->view.misses)) {
-		snapshot->watch->missed(snapshot->watch, snapshot, tree, order, key);
-		snapshot->view.misses = 0;
-	}
 	if (is_again(snapshot->lookups, place))
 		return;
 	lookup = lookup_find(snapshot->lookups, tree->record.root, place, &step);
@@ -98,4 +96,19 @@ void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct com
 		snapshot->watch->looked_up(snapshot->watch, snapshot, tree, order, key, lookup);
 	}
 	lookup->last = *place;
+}
+
+void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
+		  const MDB_val *key, const struct lookup_place *place)
+{
+	if (unlikely(snapshot->view.misses)) {
+		snapshot->watch->missed(snapshot->watch, snapshot, tree, order, key);
+		snapshot->view.misses = 0;
+	}
+	/* What another thread looks up meanwhile is not counted. */
+	if (unlikely(
+		    atomic_exchange_explicit(&snapshot->lookups->busy, true, memory_order_acquire)))
+		return;
+	take(snapshot, tree, order, key, place);
+	atomic_store_explicit(&snapshot->lookups->busy, false, memory_order_release);
 }

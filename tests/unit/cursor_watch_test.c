@@ -260,6 +260,24 @@ static void look_up(struct fixture *f, unsigned at)
 	lookups_take(&f->snapshot, &f->tree, &f->order.key, &key, &place);
 }
 
+/* Of threads that share a transaction one counts at a time: the watch frees what `lookups` lead to. */
+static void looked_up_when_another_thread_counts_then_not_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct lookups before;
+
+	lookups_begin(f);
+	lookups.busy = true;
+	before = lookups;
+	for (unsigned at = 0; at < 20; at++)
+		look_up(f, at);
+	assert_memory_equal(&lookups, &before, sizeof(lookups));
+	lookups.busy = false;
+	for (unsigned at = 0; at < 20; at++)
+		look_up(f, at);
+	assert_true(told.looked_up && !lookups.busy);
+}
+
 static void looked_up_when_in_equal_steps_then_after_each_pace(void **state)
 {
 	static const unsigned steps[] = {1, 3, 7, 10, 13};
@@ -561,6 +579,7 @@ int main(void)
 		WATCH_TEST(left_when_set_elsewhere_or_ended_then_told_once),
 		WATCH_TEST(outer_when_a_cursor_of_duplicates_then_the_one_over_the_keys),
 		WATCH_TEST(looked_up_when_in_equal_steps_then_after_each_pace),
+		WATCH_TEST(looked_up_when_another_thread_counts_then_not_counted),
 		WATCH_TEST(looked_up_when_steps_differ_then_counts_anew_and_is_lost),
 		WATCH_TEST(looked_up_when_two_series_in_turn_then_both_are_known),
 		WATCH_TEST(looked_up_when_no_step_forward_then_never),
