@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Finds and brings the pages of many announced keys at once.
  *
- * All keys go down the tree side by side, as far as the pages are there. What is missing is asked
- * for in the order of the file, neighbours as one; as it comes they go on. What is announced by its
- * place begins at the leaf.
+ * All keys go down the tree side by side, as far as its pages are in memory. Missing pages are
+ * asked for in the order of the file, neighbours as one; as they come, the keys go on. An announced
+ * place begins at its leaf.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -17,14 +17,14 @@
 enum { KEYS_MAX = 1 << 20 };
 #define ENTRY_UNKNOWN UINT64_MAX
 #define ENTRY_NONE    (UINT64_MAX - 1) /* the page alone is wanted */
-#define ENTRY_FIRST   (UINT64_MAX - 2) /* the first one below the page */
+#define ENTRY_FIRST   (UINT64_MAX - 2) /* the first entry below the page */
 
 struct pending {
 	MDB_val key;
 	uint64_t number; /* the page to look at next */
 	uint64_t entry;  /* of a leaf page that is known, or ENTRY_UNKNOWN ... */
 	unsigned depth;
-	bool asked; /* for that page */
+	bool asked; /* the page was asked for */
 };
 
 struct announcement {
@@ -32,9 +32,9 @@ struct announcement {
 	const struct snapshot *owner;
 	struct snapshot snapshot; /* a view that does not wait */
 	struct comparator order;
-	size_t left;          /* keys not yet down */
+	size_t left;          /* keys that are not yet down */
 	uint64_t landed;      /* reads that had come at the last round */
-	bool moved;           /* the last round took a key on */
+	bool moved;           /* the last round took a key further */
 	size_t wanted, asked; /* ranges found, and given to the prefetch thread */
 	struct wanted_range *ranges;
 	uint8_t *bytes; /* of the keys */
@@ -89,7 +89,7 @@ static void range_add(struct announcement *announcement, uint64_t number, uint64
 					      .for_others = for_others};
 }
 
-/* A page of the tree. */
+/* Asks for a page of the tree. */
 static void page_want(struct prefetch *prefetch, struct announcement *announcement, uint64_t number)
 {
 	const struct window_view *view = &announcement->snapshot.view;
@@ -99,7 +99,7 @@ static void page_want(struct prefetch *prefetch, struct announcement *announceme
 		range_add(announcement, number, 1, false);
 }
 
-/* The value of an entry whose leaf page is known. Returns as tree_step(). */
+/* Finds the value of an entry whose leaf page is known. Returns as tree_step(). */
 static int place_step(struct snapshot *snapshot, uint64_t wanted, uint64_t *number, uint64_t *pages,
 		      enum tree_step *step)
 {
@@ -120,7 +120,7 @@ static int place_step(struct snapshot *snapshot, uint64_t wanted, uint64_t *numb
 	return 0;
 }
 
-/* From the page that a key has come to, one on. Returns as tree_step(). */
+/* Takes a key one page on. Returns as tree_step(). */
 static int pending_step(struct announcement *announcement, struct pending *key, uint64_t *pages,
 			enum tree_step *step)
 {
@@ -132,7 +132,7 @@ static int pending_step(struct announcement *announcement, struct pending *key, 
 			 pages, step);
 }
 
-/* Takes every key as far down as the pages are there. */
+/* Takes every key as far down as the tree's pages are in memory. */
 static void announcement_round(struct prefetch *prefetch, struct announcement *announcement)
 {
 	size_t still = 0;
@@ -203,7 +203,7 @@ bool announcements_advance(struct prefetch *prefetch)
 	return busy;
 }
 
-/* No read is left that an announcement could wait for: one has failed, or there is no room. */
+/* No read is left for an announcement to wait for: one has failed, or memory has no room. */
 bool announcements_settle(struct prefetch *prefetch)
 {
 	for (struct announcement **link = &prefetch->announcements; *link;) {
@@ -232,7 +232,7 @@ void announcements_free(struct prefetch *prefetch, const struct snapshot *owner)
 	}
 }
 
-/* An announcement of n, and memory for so many bytes of keys. */
+/* Makes an announcement of n keys or places, with memory for so many bytes of keys. */
 static struct announcement *announcement_new(struct snapshot *snapshot, size_t n, size_t bytes)
 {
 	struct announcement *announcement =
@@ -310,7 +310,7 @@ static int announcement_put(struct prefetch *prefetch, const struct tree *tree,
 	return rc;
 }
 
-/* Of n keys those that an announcement can have. */
+/* How many of n keys an announcement can have. */
 static size_t keys_most(const struct tree *tree, size_t n)
 {
 	return tree->record.root == PAGE_NONE ? 0 : n < KEYS_MAX ? n : KEYS_MAX;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Decides when the page faults of a scan alone are worth a look-ahead.
  *
- * Where the bytes are in the page cache there is nothing to read, but their page-table entries are
- * made by a fault for every 64 KiB. Over large folios that costs little. Over single pages, which
- * is all that many kernels have for a local file, and all that reads beside one another or a writer
- * leave, it is more than half of a scan's time, and another processor can do it ahead of the
- * program. So that nothing is begun in vain, a scan that has gone on for a while is looked at:
- * whether it takes such a fault for all that it goes over, what one costs here, and whether a
- * processor is free.
+ * Where the bytes are in the page cache there is nothing to read, but a page fault for every 64 KiB
+ * makes their page-table entries. Over large folios that costs little. Over single pages it is more
+ * than half of a scan's time, and another processor can do it ahead of the program. Many kernels
+ * have only single pages for a local file; parallel reads or a writer leave nothing else. So that
+ * no look-ahead begins in vain, each scan is judged after a while. It must take such a fault for
+ * all that it reads, a fault must cost enough, and a processor must be free.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -21,12 +20,12 @@
 enum {
 	LOOKED_AT = 4 << 20, /* bytes that a scan has gone over before it is judged */
 	LEFT = 32 << 20,     /* bytes of a tree: in less, a thread's start is not earned back */
-	FAULTS = 2,          /* of a probe: a large folio is there with its first one */
+	FAULTS = 2,          /* of a probe: a large folio takes only the first */
 	PROBE = FAULTS * STORE_FAULT,
-	PROBES = 8,            /* the cheapest of which tells: readahead begins with small folios */
-	APART = LEFT / PROBES, /* bytes from one to the next */
-	SHARE = 8,             /* of the program's time at least one part in so many */
-	TAKEN = 4,             /* of the faults for all that a thread maps, the same */
+	PROBES = 8,            /* ... the cheapest counts: readahead begins with small folios */
+	APART = LEFT / PROBES, /* bytes from one probe to the next */
+	SHARE = 8,             /* one part in so many of the program's time, at least */
+	TAKEN = 4,             /* ... and of the faults for all that a thread maps */
 };
 
 uint64_t bytes_of_step(const struct cursor *cursor, uint64_t *all)
@@ -38,7 +37,7 @@ uint64_t bytes_of_step(const struct cursor *cursor, uint64_t *all)
 	return record->entries ? *all / record->entries : 0;
 }
 
-/* A kernel that does not tell has none. */
+/* 0 where the kernel does not tell. */
 uint64_t faults_taken(void)
 {
 	struct rusage usage = {0};
@@ -47,9 +46,9 @@ uint64_t faults_taken(void)
 	return (uint64_t)usage.ru_minflt;
 }
 
-/* Nanoseconds that a fault takes which the program is about to need, by taking some, the first at
- * `offset` and the others behind it, or backwards before it; 0 where one is not in memory or most
- * of them need not be taken, as what is mapped already. */
+/* Nanoseconds of a page fault that the program is about to take. It takes some to measure them: the
+ * first at `offset`, the others behind it, or before it for a backward scan. Returns 0 where a page
+ * is not in memory, or where most faults are not needed because the pages are mapped. */
 static uint64_t fault_cost(struct store *store, uint64_t offset, bool forward)
 {
 	uint64_t cheapest = UINT64_MAX, taken = faults_taken(), before, took;
@@ -78,17 +77,17 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 		return false;
 	now = (struct cursor_seen){clock_now(), faults_taken()};
 	cursor->seen = now;
-	/* Fewer than before are another thread's, or a forked child's. */
+	/* A smaller count than before is another thread's, or a forked child's. */
 	if (!seen.at || bytes < LOOKED_AT || now.faults < seen.faults)
 		return false;
 	faults = now.faults - seen.faults;
 	most = bytes / STORE_FAULT;
 	offset &= ~(uint64_t)(PROBE - 1);
-	/* A program that leaves pages out would have them mapped in vain. */
+	/* If the program leaves pages out, they would be mapped in vain. */
 	if (faults < most * 3 / 4 || !store_knows(store) ||
 	    (forward ? offset + LEFT > store_size(store) : offset < LEFT))
 		return false;
-	/* The others are for memory of the program's own. */
+	/* The other faults are for the program's own memory. */
 	if (faults > most)
 		faults = most;
 	return fault_cost(store, offset, forward) * SHARE * faults >= now.at - seen.at &&

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Looks ahead of records that a program looks up by their keys, in equal steps.
+/* Reads ahead of a program that looks records up by their keys, in equal steps.
  *
  * The walk is a stream's, but it goes on in the program's thread, each time that the program has
- * come some records further: programs that begin a transaction for each record hold no snapshot
- * between two of them, and no thread may look at its pages then. What is asked for is read by the
- * prefetch thread all the same.
+ * come some records further. A program that begins a transaction for each record holds no snapshot
+ * between two of them, and no thread may look at its pages then. The prefetch thread still does the
+ * reads.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -15,11 +15,11 @@
 
 enum {
 	PROBE_STEPS = 4,   /* records ahead that are looked for in memory */
-	SCANNERS_SHARE = 2 /* what no process here wants may be so large a part of what is read */
+	SCANNERS_SHARE = 2 /* one part in so many of what is read may be wanted by no process */
 };
 
-/* Brings the walk to the record that has been found, along pages that the program has just read,
- * wherever they are. false: the record is gone. */
+/* Brings the walk to the record that the program has found, along pages that it has just read,
+ * wherever these are. Returns false if the record is gone. */
 static bool walk_place(struct stream *stream, struct snapshot *snapshot, const MDB_val *key)
 {
 	struct cursor *walker = &stream->walker;
@@ -40,7 +40,7 @@ static bool walk_place(struct stream *stream, struct snapshot *snapshot, const M
 	return true;
 }
 
-/* Where one of the next records is. false: that is to be asked on the next leaf. */
+/* Finds where one of the next records is. Returns false if only the next leaf can tell. */
 static bool find_step(const struct prefetch *prefetch, const struct stream *stream,
 		      uint64_t *offset)
 {
@@ -60,9 +60,9 @@ static bool find_step(const struct prefetch *prefetch, const struct stream *stre
 	return true;
 }
 
-/* Whether what lies between the records comes along: where they lie in the leaves or so close
- * together that it is not worth leaving out, and where enough processes of the node want it.
- * Under the prefetch lock. */
+/* Decides whether the bytes between the records come along. They do where the records lie in the
+ * leaves, or too close together to leave bytes out, or where enough processes of the node want
+ * them. Under the prefetch lock. */
 static void density_set(struct prefetch *prefetch, struct stream *stream)
 {
 	const struct tree_record *record = &stream->tree.record;
@@ -83,7 +83,7 @@ static void density_set(struct prefetch *prefetch, struct stream *stream)
 	store_scan(prefetch->store, dense ? 1 : -1);
 }
 
-/* Whether nothing has to be read for the next records, or not by us. */
+/* Whether nothing has to be read for the next records, or the kernel reads it. */
 static bool needs_nothing(struct prefetch *prefetch, const struct stream *stream)
 {
 	uint64_t offset;
@@ -113,7 +113,7 @@ static struct stream *look_ahead(struct prefetch *prefetch, struct snapshot *sna
 	stream->wants.dense &= !stream->wants.bounded;
 	if (stream_start(prefetch, stream))
 		return NULL;
-	/* No other thread looks into it. */
+	/* No other thread looks into the stream. */
 	stream->step.counted = stream->step.stride > 1;
 	if (stream->step.counted)
 		store_step(prefetch->store, 1);
@@ -139,7 +139,7 @@ void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, str
 		lookup->pace = lookup->paced;
 		return;
 	}
-	/* The prefetch thread is at work: a few records later, then. */
+	/* The prefetch thread is at work: try again a few records later. */
 	if (pthread_mutex_trylock(&prefetch->lock)) {
 		lookup->pace = lookup->paced = CURSOR_PACE_FIRST;
 		return;

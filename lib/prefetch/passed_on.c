@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads announced values into the page cache, where other processes are the ones that read them.
+/* Reads announced values into the page cache when other processes read them.
  *
  * A value that goes through shared memory is copied there, and each process that reads it maps its
  * chunk. For a scan, large requests outweigh this. A value that the kernel reads by one request
- * costs less in the page cache: the announcing process asks the kernel to begin the read
+ * costs less in the page cache. The announcing process asks the kernel to begin the read
  * (readahead(2)) and goes on, with no thread that waits and no copy. Processes that read the value
- * find its pages in the page cache, there or on their way (cachestat(2)), and wait for them as for
- * a page fault. The announcing process itself would take page faults, so values go through shared
+ * find its pages in the page cache, there or being read (cachestat(2)), and wait for them as for a
+ * page fault. The announcing process itself would take page faults, so values go through shared
  * memory as soon as one of its transactions has handed out a value.
  */
 #include "prefetch/prefetch_private.h"
 
 enum {
-	LEAST = 16 << 10, /* bytes of a value: smaller ones are sooner read by one thread */
-	LONG_PARTS = 8,   /* of the ranges, of which one may be longer than one request */
+	LEAST = 16 << 10, /* bytes of a value: one thread reads smaller ones faster */
+	LONG_PARTS = 8,   /* one part in so many of the ranges may be longer than one request */
 	JUDGED = 32,      /* ranges at a time */
 };
 
@@ -69,7 +69,7 @@ void passed_on_turn(struct prefetch *prefetch)
 {
 	struct passed_on *passed_on = &prefetch->passed_on;
 
-	/* Without announcements it is the program itself that is looked ahead of. */
+	/* Without announcements, this process itself wants what is read ahead. */
 	passed_on->wanted = passed_on->wanted && prefetch->small && !passed_on->dense &&
 			    !atomic_load_explicit(&passed_on->read, memory_order_relaxed) &&
 			    store_may_pass_on(prefetch->store);

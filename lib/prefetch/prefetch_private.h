@@ -17,18 +17,18 @@ enum {
 	PREFETCH_PACE_COLD = 4096, /* steps at most before looking again for anything to gain */
 };
 
-/* Which part of a look-ahead wants something. */
+/* What a look-ahead asks for. */
 enum want { WANT_BRANCH, WANT_LEAF, WANT_VALUE, WANT_SUBTREE, WANTS };
 
-/* The chunk that each has asked for last, so that neighbours which share one ask for it once. Of
- * each alone: scout and walker ask in turns, for chunks far apart. */
+/* The chunk that was last asked for, so that neighbours in one chunk ask for it once. Each kind of
+ * want has its own: scout and walker ask in turns, for chunks far apart. */
 struct want_last {
 	uint64_t chunk;
-	uint64_t mapped; /* the same of those that are mapped */
+	uint64_t mapped; /* the same for chunks to be mapped */
 };
 
-/* Pages that are wanted, gathered while they are neighbours in the file, whichever way the walk
- * goes: they become one request. */
+/* Wanted pages, gathered into one request while they are neighbours in the file, whichever way the
+ * walk goes. */
 struct gathered {
 	enum want want;
 	struct extent extent; /* empty at first */
@@ -39,33 +39,32 @@ struct gathered {
 struct subtree_page {
 	uint64_t number;
 	uint16_t below; /* levels below it */
-	bool edge;      /* on each of them the first page alone, or the last one */
-	bool lone;      /* and what lies around them is not wanted */
-	bool asked;     /* for this page */
+	bool edge;      /* on each of them only the first page, or the last one, is wanted */
+	bool lone;      /* ... without the pages around */
+	bool asked;     /* the page was asked for */
 };
 
-/* Those that are on their way and lead on to others. */
+/* The pages of such trees that the stream waits for. */
 struct subtrees {
 	unsigned first, count;
 	struct subtree_page pages[PREFETCH_SUBTREES];
 };
 
-/* Which entries a stream looks ahead of. */
+/* Which entries a stream brings. */
 struct stream_step {
-	uint64_t stride; /* entries from one that is wanted to the next */
-	uint64_t bytes;  /* ... and how much comes for one, if not just its own; else 0 */
-	uint64_t skip;   /* of them left before the next one */
-	bool counted;    /* by store_step() */
+	uint64_t stride; /* entries from a wanted one to the next */
+	uint64_t bytes;  /* ... and the bytes that come for one, if more than its own; else 0 */
+	uint64_t skip;   /* entries left before the next wanted one */
+	bool counted;    /* store_step() has counted the stream */
 };
 
 /* How a stream asks for bytes (stream.c). */
 struct stream_wants {
-	bool dense; /* whole chunks are worth it: the tree is most of the file, or scattered over it
-		     */
-	bool whole; /* ... as far as the tree goes, whether or not single records are wanted now */
-	bool bounded;       /* a range that ends somewhere: what lies around is not wanted */
+	bool dense;   /* read whole chunks: the tree is most of the file, or scattered over it */
+	bool whole;   /* ... by the tree alone, whether or not single records are wanted now */
+	bool bounded; /* a range that ends somewhere: its neighbours are not wanted */
 	unsigned requests;  /* made while it was not dense, */
-	uint64_t requested; /* of so many bytes */
+	uint64_t requested; /* ... and the bytes of these */
 	struct want_last last[WANTS];
 	uint64_t asked; /* offset of the page that the walker itself asked for last */
 };
@@ -76,14 +75,14 @@ struct stream_told {
 	_Atomic uint64_t limit;   /* bytes ahead at most */
 	_Atomic uint64_t taken;   /* the program's steps */
 	atomic_bool inside;       /* ... go through duplicates, not from key to key */
-	atomic_bool vain;         /* what it maps was mapped already: the program is to drop it */
+	atomic_bool vain;         /* it maps what was mapped: the program is to drop the stream */
 };
 
-/* The look-ahead of one cursor: a cursor of its own that walks in front; or of an announced range,
- * which has no program's cursor behind it. */
+/* The look-ahead of one cursor, in front of which two cursors of the stream walk; or of an
+ * announced range, which has no cursor of the program. */
 struct stream {
 	struct cursor *cursor; /* the program's, or NULL */
-	struct lookup *lookup; /* what looks records up one by one instead, or NULL */
+	struct lookup *lookup; /* lookups of single records instead, or NULL */
 	struct stream_step step;
 	struct stream_wants wants;
 	struct stream_told told;
@@ -96,31 +95,32 @@ struct stream {
 	struct cursor walker; /* the leaf whose values are looked at next */
 	struct cursor scout;  /* the branch above the leaf that is asked for next */
 	struct subtrees *subtrees; /* of an MDB_DUPSORT database, else NULL */
-	uint64_t pages;            /* of the database, duplicates and all, as far as is known */
+	uint64_t pages;            /* of the database and its duplicates, as far as known */
 	bool forward;
 	bool walker_done, scout_done;
 	bool limited;            /* by what the node's memory has room for */
 	bool held;               /* memory has room for all of the file */
 	bool big;                /* values stand in overflow runs */
-	bool mapped;             /* what is there is mapped ahead of the program, too */
-	unsigned leaves_ahead;   /* of the scout, over the walker */
-	unsigned branches_ahead; /* asked for, behind the scout's */
+	bool mapped;             /* bytes in memory are mapped ahead of the program, too */
+	unsigned leaves_ahead;   /* from the walker to the scout */
+	unsigned branches_ahead; /* asked for, behind the scout's branch */
 	uint64_t steps;          /* the walker's, in entries */
-	uint64_t bytes;          /* that they took */
-	uint64_t brought;        /* the prefetch thread's, when it began */
+	uint64_t bytes;          /* of these steps */
+	uint64_t brought;        /* engine.brought when the stream began */
 };
 
 struct announcement; /* announcements.c */
 
-/* Whether a key may be copied. No key of a database fills a page. A program may announce any length all the same, and
- * what is not there need not be readable: mdb_get() reads no more of a key than those of the database have. */
+/* Whether a key may be copied. No key of a database fills a page. A program may announce a key of
+ * any length, of which not all need be readable: mdb_get() reads no more of a key than the
+ * database's keys have. */
 static inline bool key_is_sane(const struct snapshot *snapshot, const MDB_val *key)
 {
 	return key->mv_size < snapshot->page_size;
 }
 
-/* A branch page, and how often a lookup has waited for one of the pages below it, less those that have
- * been spent on reading the rest. */
+/* A branch page, and how often lookups have waited for a page below it, less the waits that were
+ * spent on reading the rest. */
 struct waited_branch {
 	uint64_t page;
 	int waits;
@@ -130,32 +130,32 @@ enum { SIBLINGS_BRANCHES = 64 };
 
 /* Whether announced records go to the page cache, for other processes (passed_on.c). */
 struct passed_on {
-	_Atomic bool read; /* some transaction has handed out values: they are read here */
-	bool dense;        /* what was announced lies side by side: large requests are better */
+	_Atomic bool read; /* a transaction has handed out values: this process reads them */
+	bool dense;        /* announced records lie side by side: large requests are better */
 	unsigned ranges,
-		longer;  /* that were asked for since that was judged, and long ones of them */
+		longer;  /* ranges asked for since `dense` was judged, and the long ones of them */
 	bool wanted, on; /* on: the store plans so */
-	uint64_t most;   /* bytes that the kernel reads by one request, and one; 0: not asked yet */
+	uint64_t most;   /* bytes that the kernel reads by one request, plus one; 0: not asked */
 };
 
 struct prefetch {
 	struct cursor_watch watch; /* first: a watch is its prefetch */
 	struct store *store;
 	struct prefetch_options options;
-	_Atomic uint64_t kernel_ahead; /* bytes, and one; 0: not asked yet */
-	pthread_mutex_t lock; /* of all below */
-	struct crew crew; /* the loader: one thread, from the first look-ahead on */
+	_Atomic uint64_t kernel_ahead; /* bytes, plus one; 0: not asked yet */
+	pthread_mutex_t lock;          /* guards all below */
+	struct crew crew;              /* the prefetch thread, from the first look-ahead on */
 	struct stream *streams[PREFETCH_STREAMS];
 	struct announcement *announcements;
 	struct ahead engine;
 	uint64_t
-		rest_at; /* clock_now(): when threads and memory go that nothing has needed since; 0: something does;
-			     CLOCK_NEVER: they are gone */
-	uint64_t used;    /* bytes of those begun, that streams have told */
-	uint64_t mapped;  /* bytes since it was last judged whether that is worth it */
-	uint64_t faults;  /* that they took */
+		rest_at; /* clock_now(): when to give up threads and memory which nothing has needed
+			    since; 0: they are in use; CLOCK_NEVER: they are gone */
+	uint64_t used;   /* bytes of the reads begun that streams have reported as used */
+	uint64_t mapped; /* bytes since mapped_judge() judged the last ones */
+	uint64_t faults; /* page faults that these took */
 	bool small;      /* the ranges are those of announced keys */
-	uint64_t keys;   /* announced since there last were none */
+	uint64_t keys;   /* announced since the last time that none were left */
 	struct waited_branch branches[SIBLINGS_BRANCHES];
 	struct passed_on passed_on;
 	_Atomic bool owned; /* there may be a stream, or an announcement, of some transaction */
@@ -165,8 +165,8 @@ struct prefetch {
 /* Starts the thread if there is none, and wakes it. Under the prefetch lock. Returns 0 or an
  * errno. */
 int prefetch_wake(struct prefetch *prefetch);
-/* Asks for a range, and with `map` for its page-table entries where it is there; false when the
- * queue is full. Under the prefetch lock. */
+/* Asks for a range, and with range.map for page-table entries of what is in memory. Returns false
+ * when the queue is full. Under the prefetch lock. */
 bool prefetch_want(struct prefetch *prefetch, struct wanted_range range);
 
 /* Tells readers whether announced keys are on their way. Under the prefetch lock. */
@@ -182,74 +182,77 @@ void passed_on_read(struct prefetch *prefetch, const struct snapshot *snapshot);
 /* An announcement is made in a transaction, of records of a database. */
 void passed_on_note(struct prefetch *prefetch, const struct snapshot *snapshot,
 		    const struct tree *tree);
-/* What announced records have come to, neighbours as one. */
+/* Judges the ranges that announced records have led to, neighbours as one. */
 void passed_on_judge(struct prefetch *prefetch, const struct wanted_range *ranges, size_t n);
-/* Makes the store plan as is wanted now. In the prefetch thread. */
+/* Tells the store whether to plan reads for other processes. In the prefetch thread. */
 void passed_on_turn(struct prefetch *prefetch);
 
 /* faults.c */
-/* Bytes of the file that a step of a cursor leads over; *all: those of all of its tree. */
+/* Bytes of the file that a step of a cursor leads over; *all: the bytes of all of its tree. */
 uint64_t bytes_of_step(const struct cursor *cursor, uint64_t *all);
-/* Whether the program goes over bytes that are there at the cost of so many page faults that a
- * thread should take them; `offset` is what it will come to next. Looks at a cursor twice, from one
- * pace to the next, and then takes a few of the faults of the next 32 MiB to know. In its thread,
- * no lock. */
+/* Whether the program goes over bytes in memory at the cost of so many page faults that a thread
+ * should take them; `offset` is what it will come to next. Looks at a cursor twice, from one pace
+ * to the next, and then takes a few of the faults of the next 32 MiB to measure them. In the
+ * program's thread, no lock. */
 bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
 		     bool forward);
 
-/* Minor faults of the thread that asks. */
+/* Minor faults of the calling thread. */
 uint64_t faults_taken(void);
-/* Whether mapping so many bytes took as many faults that it saved the program some worth it. */
+/* Whether mapping so many bytes took so many faults that it was worth it. */
 bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
 
 /* stream.c: what a walk asks for */
-/* Adds pages to a run, and asks for it when it is large enough or they are no neighbours of it;
- * stream_gathered() asks for what is left of it. */
+/* Adds pages to a run. Asks for the run when it is large enough, or when the pages are not its
+ * neighbours; stream_gathered() asks for the rest of it. */
 bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gathered *run,
 		   uint64_t number, uint64_t pages);
 bool stream_gathered(struct prefetch *prefetch, struct stream *stream, struct gathered *run);
 bool queue_is_full(const struct prefetch *prefetch);
 
 /* subtrees.c */
-/* Whether the tree of a key's duplicates comes along as a whole when the keys are looked ahead of;
- * else the program's second cursor is looked ahead of by itself. */
+/* Whether look-ahead over the keys brings the tree of a key's duplicates as a whole; otherwise the
+ * program's second cursor has a look-ahead of its own. */
 bool subtree_comes_whole(const struct stream *stream, const struct tree_record *record);
-/* Takes up the duplicates of a key that the walk has come to. Returns the bytes that they are. */
+/* Takes up the duplicates of a key that the walk has come to. Returns how many bytes they are. */
 uint64_t subtrees_add(struct stream *stream, const struct entry *entry);
 bool subtrees_are_full(const struct stream *stream);
-/* Asks for their pages as those above them come. Under the prefetch lock. */
+/* Asks for pages of duplicates as the pages above them come. Under the prefetch lock. */
 void subtrees_advance(struct prefetch *prefetch, struct stream *stream);
-/* Pages of the trees of duplicates, by those in the leaf under a cursor over the keys. */
+/* Estimates the pages of all trees of duplicates from those in the leaf under a cursor over the
+ * keys. */
 uint64_t subtrees_estimate(const struct cursor *cursor);
 
 /* stream.c */
 /* Whether a range has nothing more to ask for. */
 bool stream_is_over(const struct stream *stream);
-/* Walks on as far as memory, the queue and what is there allow. Under the prefetch lock. */
+/* Walks on as far as memory, the queue and the pages in memory allow. Under the prefetch lock. */
 void stream_advance(struct prefetch *prefetch, struct stream *stream);
-/* A cursor reads the pages of its levels without asking for them at each step. */
+/* Marks the pages of a cursor's levels as used: it reads them without asking at each step. */
 void levels_use(struct prefetch *prefetch, const struct cursor *cursor);
 
 /* stream_begin.c */
-/* Where in the file a walk will be in a moment. false: that is to be asked on the next leaf. */
+/* Finds where in the file a walk will be in a moment. Returns false if only the next leaf can
+ * tell. */
 bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, bool forward,
 	       uint64_t *ret);
-/* Whether the kernel will have read what follows a cursor by the time that it is wanted: it
- * reads far ahead of a program that goes through a file by page faults, and what comes next lies
+/* Whether the kernel will have read what follows a cursor before the program wants it. The kernel
+ * reads far ahead of a program that goes through a file by page faults, and the next records lie
  * close behind. */
 bool kernel_reads(struct prefetch *prefetch, const struct cursor *cursor);
-/* A stream over a tree of so many pages, duplicates and all, whose view does not wait; `key_bytes`
- * are allocated behind it. NULL: no memory. */
+/* Makes a stream over a tree of so many pages, duplicates included, whose view does not wait;
+ * `key_bytes` are allocated behind it. NULL: no memory. */
 struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree, uint64_t pages,
 			   bool forward, size_t key_bytes);
 /* Gives a stream to the prefetch thread, or frees it. Under no lock. Returns 0, EAGAIN (too many)
  * or the errno of a thread that cannot be made. */
 int stream_start(struct prefetch *prefetch, struct stream *stream);
-/* Steps after which a stream's program tells where it is. */
+/* Steps after which a stream's program reports where it is. */
 int pace_of(const struct prefetch *prefetch, const struct stream *stream);
-/* Ends a look-ahead. Under no lock. false: it had ended. */
+/* Ends a stream. Under no lock. Returns false if it had ended. */
 bool stream_drop(struct prefetch *prefetch, const void *stream);
-/* A copy of a snapshot for looking ahead: its reads never wait for storage, and its walks are not watched. */
+/* A copy of a snapshot for looking ahead: its reads never wait for storage, and its walks are not
+ * watched. */
 struct snapshot snapshot_ahead(const struct snapshot *snapshot);
 uint64_t pages_of(const struct tree_record *record);
 void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward);
@@ -266,11 +269,11 @@ void siblings_missed(struct cursor_watch *watch, struct snapshot *snapshot, cons
 		     const struct comparator *order, const MDB_val *key);
 
 /* announcements.c */
-/* Takes every announcement on as far as it goes. true: something was asked for. Under the prefetch
- * lock. */
+/* Takes every announcement on as far as it goes. Returns true if one had anything to do. Under the
+ * prefetch lock. */
 bool announcements_advance(struct prefetch *prefetch);
-/* Nothing that was asked for is on its way: ends the announcements that have asked for all they want. true: one
- * is left. Under the prefetch lock. */
+/* When no read is in flight: ends the announcements that have asked for all they want. Returns true
+ * if one is left. Under the prefetch lock. */
 bool announcements_settle(struct prefetch *prefetch);
 void announcements_free(struct prefetch *prefetch, const struct snapshot *owner);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Runs the thread that keeps reads in flight.
  *
- * It alone submits and reaps, so that what it has read is shown to others as soon as it has come,
- * however long the program computes between two calls.
+ * Only this thread submits and reaps reads, so that their bytes are shown to other processes as
+ * soon as they have come, however long the program computes between two calls.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -17,9 +17,9 @@ enum {
 	AHEAD_MAX = 64 << 20, /* bytes */
 	AHEAD_SHARE = 4,      /* of the budget, at most one part in so many */
 	KEYS_WAITED = 4096,
-	DEPTH_SHARED = 4,         /* reads in flight at least of one of many processes */
-	DEPTH_FIT = 2,            /* ... and where memory has room for none */
-	MAPPED_JUDGED = 32 << 20, /* bytes, each time that so many have been mapped */
+	DEPTH_SHARED = 4,         /* reads in flight, at least, for one of many processes */
+	DEPTH_FIT = 2,            /* ... and where memory has room for fewer */
+	MAPPED_JUDGED = 32 << 20, /* bytes that are mapped before it is judged again */
 	PREPARE_FROM = 4 << 20,   /* bytes: scans that look so far ahead go on for a while */
 	REST_AFTER = CLOCK_SECOND,
 };
@@ -29,9 +29,9 @@ bool prefetch_want(struct prefetch *prefetch, struct wanted_range range)
 	return ranges_put(&prefetch->engine.ranges, range);
 }
 
-/* As many reads as memory for looking ahead holds, were they all of a chunk; small ones, of
- * announced keys, may be more. Processes that scan together share what one would have twice:
- * more in flight only makes a process that needs one of them wait for all. */
+/* As many reads as there is memory for chunks ahead; the small reads of announced keys may be more.
+ * Processes that scan together share twice the reads of one: more in flight only make a process
+ * that needs one of them wait for all. */
 static unsigned prefetch_depth(const struct prefetch *prefetch)
 {
 	unsigned depth = prefetch->options.depth, share;
@@ -44,7 +44,7 @@ static unsigned prefetch_depth(const struct prefetch *prefetch)
 	return depth_fit(prefetch->options.ahead, ARENA_CHUNK, DEPTH_FIT, depth);
 }
 
-/* Of many keys the reader's may be the last to come, and waiting for it the worse choice. */
+/* Readers wait for announced keys only if these are few: of many, a reader's key may come last. */
 void prefetch_announce(struct prefetch *prefetch)
 {
 	const struct ahead *engine = &prefetch->engine;
@@ -56,7 +56,7 @@ void prefetch_announce(struct prefetch *prefetch)
 	store_announce(prefetch->store, prefetch->small && prefetch->keys <= KEYS_WAITED);
 }
 
-/* While reads are on their way: memory for those that a scan will want next. */
+/* While reads are in flight, makes memory for chunks that a scan will want next. */
 static void memory_prepare(struct prefetch *prefetch)
 {
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
@@ -76,13 +76,13 @@ static void memory_prepare(struct prefetch *prefetch)
 	}
 }
 
-/* true: it should be called again before anything is waited for. */
+/* Starts all reads that can begin. Returns true to be called again before the thread waits. */
 static bool start_all(struct prefetch *prefetch)
 {
 	struct ahead *engine = &prefetch->engine;
 	bool there;
 
-	/* The stream that asked for it would ask again, for ever. */
+	/* A stream that asked for the failed range would ask again, for ever. */
 	if (engine->failed)
 		engine->ranges.count = engine->trees.count = 0;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
@@ -92,7 +92,7 @@ static bool start_all(struct prefetch *prefetch)
 			continue;
 		if (engine->failed)
 			stream->walker_done = stream->scout_done = true;
-		/* It may stand in a snapshot that no process holds now. */
+		/* Such a stream may stand in a snapshot that no process holds now. */
 		if (stream->lookup)
 			continue;
 		stream_advance(prefetch, stream);
@@ -103,7 +103,8 @@ static bool start_all(struct prefetch *prefetch)
 	}
 	engine->failed = false;
 	announcements_advance(prefetch);
-	/* Before ahead_start() plans chunks: otherwise they are read into scratch memory and copied. */
+	/* Before ahead_start() plans chunks: otherwise they are read into scratch memory and
+	 * copied. */
 	if (engine->in_flight)
 		memory_prepare(prefetch);
 	passed_on_turn(prefetch);
@@ -112,8 +113,8 @@ static bool start_all(struct prefetch *prefetch)
 	return there;
 }
 
-/* Large folios, or a program that has gone there before: then the look-aheads that map had
- * better not go on. Only the program's thread may drop them. */
+/* Ends mapping ahead where it is not worth it: over large folios, or where the program has been
+ * before. Only the program's thread may drop these look-aheads. */
 static void mapped_judge(struct prefetch *prefetch)
 {
 	bool vain = !faults_were_worth_it(prefetch->faults, prefetch->mapped);
@@ -124,8 +125,8 @@ static void mapped_judge(struct prefetch *prefetch)
 			atomic_store(&prefetch->streams[i]->told.vain, true);
 }
 
-/* A part at a time: what follows may be of no use any more, and a thread may wait for what has
- * come meanwhile. */
+/* Maps one range at a time: the next may be of no use any more, and a thread may wait for reads
+ * that have come meanwhile. */
 static void there_map(struct prefetch *prefetch)
 {
 	struct wanted_range range = ranges_take(&prefetch->engine.there);
@@ -142,9 +143,10 @@ static void there_map(struct prefetch *prefetch)
 		ahead_land(&prefetch->engine, 0);
 }
 
-/* A program may have a thousand data sets open, and each would keep its threads and memory: after announced keys 32
- * threads, after a scan through shared memory 14 MB. Holds the lock, so that a fork finds them there or gone. Returns
- * when to come again. */
+/* Gives up idle threads and memory. A program may have a thousand data sets open, each of which
+ * would keep its own: after announced keys 32 threads, after a scan through shared memory 14 MB.
+ * Holds the prefetch lock, so that a fork finds them there or gone. Returns when to call it
+ * again. */
 static uint64_t prefetch_rest(struct prefetch *prefetch)
 {
 	uint64_t now = clock_now();
@@ -189,7 +191,7 @@ static const struct crew_work prefetch_thread_work = {
 	.serves = true,
 };
 
-/* The budget costs some reading of files to know: not before it is needed. */
+/* To know the budget takes reading some files, so it is computed when it is first needed. */
 static void options_complete(struct prefetch *prefetch)
 {
 	uint64_t budget;
@@ -236,7 +238,7 @@ int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 	return 0;
 }
 
-/* The program's cursors and transactions outlive what looks ahead of them. */
+/* The program's cursors and transactions outlive the streams that look ahead of them. */
 static void stream_disown(struct stream *stream)
 {
 	if (stream->cursor)
@@ -294,7 +296,7 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 	bool left = false;
 
 	passed_on_read(prefetch, snapshot);
-	/* What a transaction has begun it knows of when it ends; most have begun nothing. */
+	/* A transaction sees here what it has begun itself; most have begun nothing. */
 	if (!atomic_load_explicit(&prefetch->owned, memory_order_relaxed))
 		return;
 	pthread_mutex_lock(&prefetch->lock);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Brings the rest of a branch page's children, after lookups in no order have waited for some.
  *
- * The next random lookup is unknown, but the pages on its way are few: a leaf page with references to
- * values outside it leads to a hundred values, a branch page to a hundred pages. A lookup waits for each page by itself. Read side by side, all of them take as long as a few
- * waits. So the rest is read when lookups have waited as long (the ski-rental rule: Karlin et al.,
- * Algorithmica 3, 1988). Each branch page has its own count. Leaf pages that hold values are data: they
- * are not read.
+ * The next random lookup is unknown, but the pages on its way are few: a leaf page with references
+ * to values outside it leads to a hundred values, a branch page to a hundred pages. A lookup waits
+ * for each page by itself. Read side by side, all of them take as long as a few waits. So the rest
+ * is read when lookups have waited as long (the ski-rental rule: Karlin et al., Algorithmica 3,
+ * 1988). Each branch page has its own count. Leaf pages that hold values are data: they are not
+ * read.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -16,7 +17,7 @@
 enum {
 	WAITS_LEAST = 4,
 	WAITS_SHARE = 8, /* one wait for so many children is enough */
-	INDEX_SHARE = 8, /* pages of values per leaf page, from which on leaf pages count as index */
+	INDEX_SHARE = 8, /* with so many pages of values per leaf page, leaf pages count as index */
 };
 
 static bool is_missed(const struct window_view *view, uint64_t number)
@@ -29,8 +30,8 @@ static bool is_missed(const struct window_view *view, uint64_t number)
 	return false;
 }
 
-/* Counts a wait below a branch page with so many children. Returns whether the others are due.
- * Under the prefetch lock. */
+/* Counts a wait below a branch page with so many children. Returns whether the other children are
+ * due. Under the prefetch lock. */
 static bool are_due(struct prefetch *prefetch, uint64_t page, unsigned children)
 {
 	struct waited_branch *branch = &prefetch->branches[page % SIBLINGS_BRANCHES];
@@ -40,7 +41,7 @@ static bool are_due(struct prefetch *prefetch, uint64_t page, unsigned children)
 		*branch = (struct waited_branch){.page = page};
 	if (++branch->waits < (enough > WAITS_LEAST ? enough : WAITS_LEAST))
 		return false;
-	/* Memory may lose them: they are read again when as many have been waited for. */
+	/* Memory may lose the children: after as many waits they are read again. */
 	branch->waits = -(int)children;
 	return true;
 }
@@ -53,7 +54,8 @@ static bool is_index(const struct snapshot *snapshot, const struct tree_record *
 	       record->overflow_pages / INDEX_SHARE >= record->leaf_pages;
 }
 
-/* Where a child of a branch page stands in the file; false: damage, which is the program's to find. */
+/* Finds where a child of a branch page stands in the file. Returns false for damage, which the
+ * program is to find. */
 static bool child_find(const struct snapshot *snapshot, const uint8_t *page, unsigned i,
 		       uint64_t *offset)
 {
@@ -67,8 +69,8 @@ static bool child_find(const struct snapshot *snapshot, const uint8_t *page, uns
 	return true;
 }
 
-/* Asks for the pages below a branch page. Where the kernel reads while the program goes on, a thread
- * that asks for them would only cost: for 830 leaf pages 60 ms of processor time, and 3,300 context
+/* Asks for the pages below a branch page. Where the kernel reads while the program goes on, the
+ * prefetch thread would only cost: for 830 leaf pages 60 ms of processor time, and 3,300 context
  * switches. Under no lock. */
 static void children_want(struct prefetch *prefetch, const struct snapshot *snapshot,
 			  const uint8_t *page, unsigned count)
@@ -121,8 +123,8 @@ void siblings_missed(struct cursor_watch *watch, struct snapshot *snapshot, cons
 	enum tree_step step = TREE_CHILD;
 	uint64_t number = tree->record.root, parent, pages;
 
-	/* The pages of a container's tree come out of its index by themselves, and where neighbours are
-	 * read along, one request more for each leaf page would gain little. */
+	/* A container's tree pages come out of its index by themselves. Where neighbours are read
+	 * along, one request more for each leaf page would gain little. */
 	if (store_reads_around(prefetch->store))
 		return;
 	for (unsigned depth = 0; depth < FORMAT_DEPTH_MAX; depth++) {

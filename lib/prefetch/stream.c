@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads the future of a moving cursor off the tree.
+/* Finds out from the tree what a moving cursor will read.
  *
  * Two cursors walk in front of the program's. The scout goes along the branch pages above the
- * leaves and asks for leaf pages; the walker follows over the leaves that have come and asks for
+ * leaves and asks for leaf pages. The walker follows over the leaves that have come and asks for
  * the overflow runs of their values, in the order in which the program will want them. Neither
- * waits: where a page is not there yet, the walk goes on when it has come.
+ * waits: where a page is missing, the walk goes on when the page has come.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -12,14 +12,14 @@
 
 #include <errno.h>
 
-/* --- what a walk wants, as few and large requests ------------------------------------------------ */
+/* --- what a walk wants, as few and large requests --- */
 
 enum {
 	RANGES_SPARE = 8,     /* places in the queue that one more request may take */
-	SCATTERED = 64 << 10, /* bytes a request, of so many requests: */
+	SCATTERED = 64 << 10, /* bytes a request, over so many requests: */
 	SCATTERED_AFTER = 64,
 	SCATTERED_SHARE =
-		4, /* of what is read by chunks then at least one part in so many is wanted */
+		4, /* of the chunks read then, at least one part in so many must be wanted */
 };
 
 bool queue_is_full(const struct prefetch *prefetch)
@@ -27,8 +27,8 @@ bool queue_is_full(const struct prefetch *prefetch)
 	return prefetch->engine.ranges.count >= AHEAD_RANGES - RANGES_SPARE;
 }
 
-/* A tree that was written in no order: each of its pages would be a request, and what lies between
- * them is of this tree, too. Goes over to whole chunks then. */
+/* Goes over to whole chunks for a tree that was written in no order. Each of its pages would be a
+ * request, and the bytes between them are of this tree, too. */
 static void stream_densify(struct prefetch *prefetch, struct stream *stream)
 {
 	if (stream->wants.bounded ||
@@ -40,8 +40,8 @@ static void stream_densify(struct prefetch *prefetch, struct stream *stream)
 	store_scan(prefetch->store, 1);
 }
 
-/* Asks for bytes that a walk has come to; with `map` also for their page-table entries. false: the
- * queue is full. Under the prefetch lock. */
+/* Asks for bytes that a walk has come to; with `map` also for their page-table entries. Returns
+ * false if the queue is full. Under the prefetch lock. */
 static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want,
 			uint64_t offset, uint64_t length, bool map)
 {
@@ -108,17 +108,18 @@ bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gath
 	return taken;
 }
 
-/* --- the walks ------------------------------------------------------------------------------------ */
+/* --- the walks --- */
 
 enum {
-	AHEAD_FIRST = 2 << 20,  /* bytes, before it is known how long the walk will be */
-	AHEAD_MAPPED = 8 << 20, /* bytes, of a walk that finds all in memory */
-	LEAVES_AHEAD = 64,      /* of the scout over the walker, when values are in overflow runs */
+	AHEAD_FIRST = 2 << 20,  /* bytes, while the length of the walk is unknown */
+	AHEAD_MAPPED = 8 << 20, /* bytes, for a walk that finds all in memory */
+	LEAVES_AHEAD = 64,      /* from walker to scout, when values are in overflow runs */
 	RANGE_SHARE = 2,        /* an announced range may take so many times a cursor's share */
 };
 
-/* Of a walk that maps what is there: either the leaves or the values that they lead to, whichever
- * are more of the tree. The others lie among them, or are too few to matter. */
+/* Whether a walk that maps bytes in memory maps the leaves; otherwise it maps the values that they
+ * lead to. It maps those that are more of the tree: the others lie among them, or are too few to
+ * matter. */
 static bool maps_leaves(const struct stream *stream)
 {
 	const struct tree_record *record = &stream->tree.record;
@@ -138,7 +139,7 @@ static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream
 
 	if (limit > room)
 		limit = room;
-	/* Until something is missing. */
+	/* A walk that maps goes no farther until something is missing. */
 	if (stream->mapped && !prefetch->engine.in_flight && limit > AHEAD_MAPPED)
 		limit = AHEAD_MAPPED;
 	if (!stream->cursor && !stream->lookup)
@@ -156,7 +157,7 @@ static uint64_t bytes_ahead(const struct stream *stream, uint64_t taken)
 		       : 0;
 }
 
-/* --- walking ---------------------------------------------------------------------------------- */
+/* --- walking --- */
 
 /* Takes a cursor one page on at its lowest level, or leaves it as it was. */
 static int step_page(struct cursor *cursor, bool forward)
@@ -177,7 +178,8 @@ static bool is_behind(const struct stream *stream, const uint8_t *bytes, size_t 
 	return stream->to.mv_data && compare(&stream->order, &key, &stream->to) > 0;
 }
 
-/* The same of all in a leaf, by the key that its branch has for it; the first has none. */
+/* Whether all of a leaf lies there, by the key that its branch has for it; the first leaf has
+ * none. */
 static bool leaf_is_behind(const struct stream *stream, const struct level *level)
 {
 	const uint8_t *key;
@@ -189,7 +191,8 @@ static bool leaf_is_behind(const struct stream *stream, const struct level *leve
 	       is_behind(stream, key, size);
 }
 
-/* The branch above the next leaf. 0, EAGAIN (it has been asked for) or MDB_NOTFOUND. */
+/* Moves the scout to the branch above the next leaf. Returns 0, EAGAIN (the branch was asked for)
+ * or MDB_NOTFOUND. */
 static int scout_step(struct prefetch *prefetch, struct stream *stream)
 {
 	struct level *level = cursor_top(&stream->scout);
@@ -205,9 +208,9 @@ static int scout_step(struct prefetch *prefetch, struct stream *stream)
 	return rc;
 }
 
-/* Asks for the branches behind the scout's, as the one above names them. Where whole chunks come,
- * most of their leaves come along; else the scout would wait for one branch after another, each of
- * which is but a chunk or so from the one before it. */
+/* Asks for the branches behind the scout's, which the branch above names. Where whole chunks come,
+ * most of their leaves come along. Otherwise the scout would wait for one branch after another,
+ * each only a chunk or so from the last. */
 static void branches_want(struct prefetch *prefetch, struct stream *stream, uint64_t limit)
 {
 	const struct cursor *scout = &stream->scout;
@@ -238,8 +241,8 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 	stream_gathered(prefetch, stream, &run);
 }
 
-/* Pages that a leaf leads to, itself among them: of all alike, for the first one and the last may
- * lead to far less. At least 1, whatever the record says. */
+/* Pages that a leaf leads to, the leaf included. This is the average, for the first leaf and the
+ * last may lead to far less. At least 1, whatever the record says. */
 static uint64_t pages_of_leaf(const struct stream *stream)
 {
 	const struct tree_record *record = &stream->tree.record;
@@ -267,10 +270,11 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 
 	if (!stream->scout_done)
 		branches_want(prefetch, stream, limit);
-	/* Where leaves only lead to the values, few of them lead far. */
+	/* Where leaves only lead to values elsewhere, a few leaves lead far. */
 	if (stream->big || most < LEAVES_AHEAD)
 		most = LEAVES_AHEAD;
-	/* Where whole chunks come and not all can stay, leaves are as far ahead as their values. */
+	/* Where whole chunks come and memory cannot keep all, leaves are as far ahead as their
+	 * values. */
 	if (stream->wants.dense && !stream->held && most > 1 + fit)
 		most = 1 + fit;
 	while (!stream->scout_done && stream->leaves_ahead < most && !queue_is_full(prefetch)) {
@@ -304,7 +308,7 @@ static bool leaf_is_done(const struct stream *stream, const struct level *level)
 	       (stream->forward ? level->index >= level->count : level->index == UINT16_MAX);
 }
 
-/* Counts what is left of a leaf without a look at its entries. */
+/* Counts the rest of a leaf without a look at its entries. */
 static void skip_leaf(struct stream *stream, struct level *level)
 {
 	unsigned index = level->index;
@@ -315,7 +319,7 @@ static void skip_leaf(struct stream *stream, struct level *level)
 	level->index = stream->forward ? level->count : UINT16_MAX;
 }
 
-/* Goes over entries that are not wanted, as far as the leaf goes. */
+/* Skips entries that are not wanted, as far as the leaf goes. */
 static void skip_entries(struct stream *stream, struct level *level)
 {
 	uint64_t left = (uint64_t)level->count - level->index;
@@ -325,7 +329,8 @@ static void skip_entries(struct stream *stream, struct level *level)
 	stream->step.skip -= n;
 }
 
-/* The entries of the walker's leaf from where it stands; false when it must stop for now. */
+/* Asks for the values of the walker's leaf, from where the walker stands. Returns false when the
+ * walker must stop for now. */
 static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t limit,
 		      uint64_t taken)
 {
@@ -335,7 +340,7 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	struct gathered run = {.want = WANT_VALUE, .map = maps_values(stream)};
 	bool more = true;
 
-	/* No entry leads anywhere, and none is the last one wanted. */
+	/* No entry leads to another page, and none can be the last one wanted. */
 	if (!stream->tree.record.overflow_pages && !stream->to.mv_data && !stream->subtrees &&
 	    stream->step.stride == 1) {
 		skip_leaf(stream, level);
@@ -362,7 +367,7 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 			uint64_t number, pages;
 
 			tree_run(&stream->snapshot, &entry, &number, &pages);
-			/* What the program has passed it has faulted for. */
+			/* The program has faulted for values that it has passed. */
 			if (!stream->mapped || stream->steps >= taken)
 				stream_gather(prefetch, stream, &run, number, pages);
 			bytes = pages << shift;
@@ -376,7 +381,7 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 		stream->bytes += stream->step.bytes ? stream->step.bytes : bytes;
 		stream->steps++;
 		stream->step.skip = stream->step.stride - 1;
-		/* Before the first: an index that no leaf has. */
+		/* Before the first entry: an index that no leaf has. */
 		level->index = (uint16_t)(stream->forward ? level->index + 1 : level->index - 1);
 		more = bytes_ahead(stream, taken) < limit;
 	}
@@ -391,7 +396,8 @@ bool stream_is_over(const struct stream *stream)
 	       (!stream->subtrees || !stream->subtrees->count);
 }
 
-/* Brings the walker of a range to its first leaf; false as long as pages on the way are missing. */
+/* Brings the walker of a range to its first leaf. Returns false as long as pages on the way are
+ * missing. */
 static bool range_place(struct prefetch *prefetch, struct stream *stream)
 {
 	struct cursor *walker = &stream->walker;
@@ -426,8 +432,8 @@ void levels_use(struct prefetch *prefetch, const struct cursor *cursor)
 		store_use(prefetch->store, cursor->levels[i].page);
 }
 
-/* The leaf that the scout has asked for last stays until the walker comes to it: where values follow
- * on each other it is far from those that are read meanwhile. */
+/* Keeps the leaf that the scout has asked for last until the walker comes to it. Where values
+ * follow one another, that leaf is far from what is read meanwhile. */
 static void leaf_use(struct prefetch *prefetch, const struct stream *stream)
 {
 	const struct cursor *scout = &stream->scout;
@@ -486,9 +492,9 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 		}
 		rc = step_page(&stream->walker, stream->forward);
 		if (rc == EAGAIN) {
-			/* A leaf the scout has asked for. A branch that the program found in the
-			 * page cache was never brought, and then nothing is on its way. It is asked
-			 * for once. */
+			/* The page is a leaf that the scout has asked for; or a branch that the
+			 * program found in the page cache, so that it was never brought. No read of
+			 * that branch is in flight: the walker asks for it once. */
 			const struct window_view *view = &stream->snapshot.view;
 
 			if (store_shows_file(prefetch->store) &&

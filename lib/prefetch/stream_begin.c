@@ -15,17 +15,17 @@ enum {
 	PROBE_AHEAD = 512 << 10, /* bytes */
 	AGAIN_AFTER = 16 << 20,  /* bytes at most before looking again for anything to gain */
 	DENSE_PERCENT = 90,
-	FOLLOWERS = 8,          /* entries, or leaves: as far as their order is looked at */
-	KERNEL_AHEAD = 2 << 20, /* bytes ahead with which the kernel's own thread-less reading is as
-				   fast as any, in huge folios too, and takes half the processor
-				   time */
+	FOLLOWERS = 8,          /* entries, or leaves, whose order is looked at */
+	KERNEL_AHEAD = 2 << 20, /* bytes: a kernel that reads so far ahead, without a thread, is as
+				   fast as any look-ahead, in huge folios too, and takes half the
+				   processor time */
 };
 
 /* What a look-ahead would do for a program. */
 enum gain {
 	GAIN_NOTHING,
-	GAIN_READS,  /* what comes next is not in memory */
-	GAIN_FAULTS, /* it is, but the program's page faults for it are dear */
+	GAIN_READS,  /* the next bytes are not in memory */
+	GAIN_FAULTS, /* they are, but the program's page faults for them are expensive */
 };
 
 bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, bool forward,
@@ -60,7 +60,7 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 	if (number >= view->limit)
 		number = view->limit - 1;
 	offset = number << view->page_shift;
-	/* Not the next bytes, which the kernel may have brought along, but those behind them. */
+	/* Look behind the next bytes, which the kernel may have brought along. */
 	if (forward)
 		offset += offset + PROBE_AHEAD < store_size(prefetch->store) ? PROBE_AHEAD : 0;
 	else
@@ -69,8 +69,8 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 	return true;
 }
 
-/* The page of the large value, or of the leaf, that is so many on from the cursor's. false: it
- * stands in another page, or there is none. */
+/* Finds the page of the large value, or of the leaf, that is n places behind the cursor's. Returns
+ * false if another page leads to it, or there is none. */
 static bool page_behind(const struct cursor *cursor, bool big, unsigned n, uint64_t *number)
 {
 	const struct level *level = &cursor->levels[cursor->depth - 1];
@@ -90,8 +90,8 @@ static bool page_behind(const struct cursor *cursor, bool big, unsigned n, uint6
 	return true;
 }
 
-/* Whether what follows an entry lies close behind it in the file. Of two that follow one is enough:
- * here and there a page that was free has been used again. */
+/* Whether the values or leaves behind a cursor's lie close behind it in the file. It looks at two,
+ * and one is enough: here and there a free page was used again. */
 static bool is_in_order(const struct cursor *cursor, unsigned page_shift)
 {
 	const struct level *level = &cursor->levels[cursor->depth - 1];
@@ -137,7 +137,8 @@ bool kernel_reads(struct prefetch *prefetch, const struct cursor *cursor)
 	       prefetch_kernel_ahead(prefetch);
 }
 
-/* Tries what it finds in memory: a few pages, and of a scan some page faults. */
+/* Tells what a look-ahead would gain: tries a few pages in memory, and for a scan some page
+ * faults. */
 static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool forward)
 {
 	uint64_t offset;
@@ -151,7 +152,7 @@ static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool
 	return faults_are_dear(prefetch, cursor, offset, forward) ? GAIN_FAULTS : GAIN_NOTHING;
 }
 
-/* Those of its duplicates' trees left out. */
+/* The pages of a tree without those of its duplicates' trees. */
 uint64_t pages_of(const struct tree_record *record)
 {
 	return record->branch_pages + record->leaf_pages + record->overflow_pages;
@@ -285,7 +286,7 @@ int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct 
 	stream->walker.tree = &stream->tree;
 	stream->walker.order = &stream->order;
 	stream->walker.page_size = snapshot->page_size;
-	/* Its end is known, so what lies around it is not worth reading along. */
+	/* The range's end is known, so its neighbours are not worth reading along. */
 	stream->wants.bounded = first || last;
 	stream->wants.dense = stream->wants.dense && !stream->wants.bounded;
 	return stream_start(prefetch, stream);
@@ -296,7 +297,7 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 	uint64_t used = atomic_load(&stream->told.taken) * atomic_load(&stream->told.average);
 	uint64_t brought = prefetch->engine.brought - stream->brought;
 
-	/* What another stream has told is not told again. */
+	/* Bytes that another stream has reported are not reported again. */
 	if (brought > prefetch->engine.brought - prefetch->used)
 		brought = prefetch->engine.brought - prefetch->used;
 	if (used > stream->bytes)
@@ -348,7 +349,7 @@ static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool 
 	struct stream *stream = outer ? outer->ahead : NULL;
 	enum gain gain;
 
-	/* It comes with the keys. */
+	/* The duplicates come with the keys. */
 	if (stream && subtree_comes_whole(stream, &cursor->tree->record)) {
 		cursor->pace = cursor->paced = INT_MAX;
 		return;
@@ -373,8 +374,8 @@ bool stream_drop(struct prefetch *prefetch, const void *stream)
 	pthread_mutex_lock(&prefetch->lock);
 	for (unsigned i = 0; i < PREFETCH_STREAMS && !found; i++)
 		if (prefetch->streams[i] == stream) {
-			/* What it has asked for and was not begun is of no use now; others' ranges
-			 * are. */
+			/* Ranges of this stream that were not begun are of no use now; those of
+			 * other streams are. */
 			ranges_forget(&prefetch->engine.ranges, prefetch->streams[i]);
 			ranges_forget(&prefetch->engine.there, prefetch->streams[i]);
 			stream_free(prefetch, prefetch->streams[i]);
@@ -385,7 +386,7 @@ bool stream_drop(struct prefetch *prefetch, const void *stream)
 	return found;
 }
 
-/* The same of a cursor. */
+/* Ends the stream of a cursor. */
 static bool cursor_drop(struct prefetch *prefetch, struct cursor *cursor)
 {
 	const void *stream = cursor->ahead;
@@ -406,20 +407,20 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 		return;
 	}
 	if (atomic_load_explicit(&stream->told.vain, memory_order_relaxed)) {
-		/* What comes next may be worth another. */
+		/* What comes next may be worth another stream. */
 		cursor_drop(prefetch, cursor);
 		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 		cursor->seen.at = 0;
 		return;
 	}
-	/* What came a page at a time may have taken more of them than were given. */
+	/* A program that reads a page at a time may have taken more steps than the pace gave it. */
 	atomic_fetch_add_explicit(&stream->told.taken, (uint64_t)(cursor->paced - cursor->pace),
 				  memory_order_relaxed);
 	if (cursor->duplicates)
 		atomic_store_explicit(&stream->told.inside, steps_inside(cursor),
 				      memory_order_relaxed);
 	cursor->pace = cursor->paced = pace_of(prefetch, stream);
-	/* Held, the lock is in the hands of a prefetch thread that is awake. */
+	/* If the prefetch lock is held, the prefetch thread has it and is awake. */
 	if (!pthread_mutex_trylock(&prefetch->lock)) {
 		crew_wake(&prefetch->crew);
 		pthread_mutex_unlock(&prefetch->lock);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Brings the values of keys that have many along with the keys.
+/* Brings the duplicates of keys along with the keys.
  *
- * They are a tree of their own each. Where a program goes through them, the trees that are not too
- * large are brought as wholes, many side by side, level for level, for from each page its children
- * are known; where it goes from key to key, and of larger trees, the way to the first value is (the
- * last one, of a walk backward).
+ * Many duplicates of one key are a tree of their own. If a program goes through them, the trees
+ * that are not too large come as wholes, many side by side, level by level, because each page names
+ * its children. If it goes from key to key, and for larger trees, the way to the first value comes
+ * (to the last one, for a backward walk).
  */
 #include "prefetch/prefetch_private.h"
 
@@ -12,9 +12,9 @@
 
 enum {
 	WHOLE_MOST = 1 << 20,  /* bytes of a tree that comes as a whole, */
-	WHOLE_SHARE = 4,       /* and of what may be ahead of the program one part in so many */
-	LONE_FROM = 256 << 10, /* bytes of one around whose first value the rest is not wanted */
-	SPARE = 64,            /* places that are left to what the trees' roots lead to */
+	WHOLE_SHARE = 4,       /* and at most one part in so many of what may be ahead */
+	LONE_FROM = 256 << 10, /* bytes of a tree: from so many on, its first value comes alone */
+	SPARE = 64,            /* places that are left to the pages below the trees' roots */
 };
 
 static uint64_t bytes_of(const struct stream *stream, const struct tree_record *record)
@@ -67,7 +67,7 @@ uint64_t subtrees_add(struct stream *stream, const struct entry *entry)
 				       .below = (uint16_t)(record.depth - 1),
 				       .edge = !inside || !subtree_comes_whole(stream, &record),
 				       .lone = !inside && bytes >= LONE_FROM});
-	/* Of a larger one the rest has a look-ahead of its own. */
+	/* The rest of a larger tree has a look-ahead of its own. */
 	return inside ? bytes : (uint64_t)record.depth << stream->snapshot.view.page_shift;
 }
 
@@ -86,7 +86,7 @@ static void page_want(struct prefetch *prefetch, struct stream *stream, struct g
 						    .whose = stream});
 }
 
-/* A page that is there leads to its children; those that lead on are kept. */
+/* Asks for the children of a page that has come, and keeps those that lead on. */
 static void page_open(struct prefetch *prefetch, struct stream *stream, struct gathered *run,
 		      const struct subtree_page *at, const uint8_t *page, unsigned count)
 {
