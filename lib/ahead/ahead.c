@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Starts reads of what is wanted, and lands them. */
+/* Starts reads of wanted ranges, and lands them. */
 #include "ahead/ahead.h"
 
 #include "util/stats.h"
@@ -20,8 +20,9 @@ bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length)
 	return ranges_put(&ahead->trees, (struct wanted_range){.offset = offset, .length = length});
 }
 
-/* The memory that a flight reads into; NULL: there is none. Without huge pages, 16 reads of 1 MiB in flight cost 4,096
- * page faults of 2 us each. Small reads touch too little to be worth a huge page. */
+/* The memory that a flight reads into; NULL: there is none. Without huge pages, 16 reads of 1 MiB
+ * in flight cost 4,096 page faults of 2 us each. Small reads touch too little to be worth a huge
+ * page. */
 static uint8_t *scratch_take(struct ahead *ahead, const struct flight *flight)
 {
 	size_t at = (size_t)(flight - ahead->flights);
@@ -47,7 +48,7 @@ static bool flight_aim(struct ahead *ahead, struct flight *flight)
 	return flight->request.buffer != NULL;
 }
 
-/* false: a load has failed. */
+/* Ends the loads of a flight. Returns false if one has failed. */
 static bool flight_finish(struct ahead *ahead, const struct flight *flight, int error, size_t done)
 {
 	bool good = true;
@@ -71,8 +72,8 @@ static void flight_land(struct ahead *ahead, struct flight *flight, int error)
 	ahead->idle = flight;
 }
 
-/* Begins a read for other processes. They wait for its pages, so it is landed at once: no thread of
- * this process waits, and no byte is copied. */
+/* Begins a read for other processes. They wait for its pages, so the flight lands at once: no
+ * thread of this process waits, and no byte is copied. */
 static void flight_pass(struct ahead *ahead, struct flight *flight)
 {
 	const struct io_request *request = &flight->request;
@@ -86,7 +87,7 @@ static void flight_pass(struct ahead *ahead, struct flight *flight)
 		ahead->passed.count++;
 		ahead->passed.last = request->offset;
 	}
-	/* A file system that keeps no pages is nothing to give up the other reads for. */
+	/* A file system that keeps no pages is no reason to give up the other reads. */
 	(void)flight_finish(ahead, flight, error, request->length);
 	flight->next = ahead->idle;
 	ahead->idle = flight;
@@ -106,7 +107,7 @@ void ahead_pass_wait(struct ahead *ahead)
 	pthread_mutex_lock(ahead->lock);
 }
 
-/* Makes a read of what has been planned; flights_submit() starts it. */
+/* Makes a read of a flight's loads; flights_submit() starts it. */
 static void flight_start(struct ahead *ahead, struct flight *flight)
 {
 	struct io_request *request = &flight->request;
@@ -149,7 +150,7 @@ static void flights_submit(struct ahead *ahead)
 		flight_land(ahead, ahead->starting[i]->tag, EAGAIN);
 }
 
-/* Whether a load follows on those of a flight, so that one request reads both. */
+/* Whether a load follows directly on those of a flight, so that one request reads both. */
 static bool flight_takes(const struct flight *flight, const struct store_load *load)
 {
 	const struct store_load *last = &flight->loads[flight->count - 1];
@@ -174,8 +175,8 @@ static struct flight *flight_add(struct ahead *ahead, struct flight *flight,
 	return flight;
 }
 
-/* Plans one range as far as it goes; what is left of it goes back into a queue. true: some of it
- * is there already, so that a thread that waits for it can go on. */
+/* Plans one range as far as it goes, and puts the rest back into a queue. Returns true if some of
+ * it is in memory already, so that a thread that waits for it can go on. */
 static bool range_start(struct ahead *ahead, struct wanted_range range, bool again)
 {
 	struct flight *flight = NULL;
@@ -261,7 +262,8 @@ void ahead_land(struct ahead *ahead, unsigned min)
 	ahead->landed += n;
 }
 
-/* What another process has in hand is looked at again this often. */
+/* Waits for a chunk that another process has claimed; the caller plans it again after each such
+ * wait. */
 void ahead_wait(struct ahead *ahead)
 {
 	struct wanted_range range = ahead->later.ranges[ahead->later.first];
@@ -271,8 +273,8 @@ void ahead_wait(struct ahead *ahead)
 	pthread_mutex_lock(ahead->lock);
 }
 
-/* Few and small reads, which nothing but the following ones waits for: without them it is not
- * known what to read. */
+/* These reads are few and small. Only the following reads wait for them: without tree pages it is
+ * unknown what to read. */
 void ahead_bring_trees(struct ahead *ahead, const bool *stopping)
 {
 	while (ahead->trees.count && !*stopping) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Keeps reads in flight for ranges of the file that will be wanted, and shows what has come.
+/* Keeps reads in flight for wanted ranges of the file, and shows what has come.
  *
- * Customers put ranges into its queue. Its owner's thread starts reads of them and lands them, so
- * that what has come is shown at once, however long a program computes between two calls. It waits
- * for reads and shows what has come without its owner's lock; all else happens under it.
+ * Streams, lookups and announcements put ranges into the engine's queue. The owner's thread starts
+ * their reads and lands them, so that bytes are shown as soon as they have come, however long a
+ * program computes between two calls. It waits for reads and shows bytes without the owner's lock;
+ * all else happens under that lock.
  */
 #ifndef LMDBIO_AHEAD_AHEAD_H
 #define LMDBIO_AHEAD_AHEAD_H
@@ -21,9 +22,9 @@ enum {
 /* A range of the file that will be wanted. */
 struct wanted_range {
 	uint64_t offset, length;
-	bool map;          /* what of it is there is mapped, too */
-	bool for_others; /* other processes may be the ones that read it: nothing here waits for it */
-	const void *whose; /* the stream that wants it, if it is one; not to be looked into */
+	bool map;          /* those parts that are in memory are mapped, too */
+	bool for_others;   /* perhaps only other processes read it: nothing here waits for it */
+	const void *whose; /* the stream that wants it, or NULL; not to be looked into */
 };
 
 struct range_queue {
@@ -44,7 +45,7 @@ struct flight {
 struct passed {
 	unsigned count; /* AHEAD_PASSED at most */
 	uint64_t last,
-		before; /* offset of the last one, and of the last one before the look; 0: none */
+		before; /* offsets of the last read, and of the last one at that look; 0: none */
 };
 
 /* Memory for SLAB_FLIGHTS neighbouring flights, one chunk each. */
@@ -56,7 +57,7 @@ struct ahead_slab {
 struct ahead {
 	struct store *store;
 	struct io *io;             /* io_submit() and io_wait() are the engine's alone */
-	pthread_mutex_t *lock;     /* the owner's, of all below */
+	pthread_mutex_t *lock;     /* the owner's; guards all below */
 	struct range_queue ranges; /* to be planned */
 	struct range_queue later;  /* claimed by another process */
 	struct range_queue trees;  /* to be brought out of a container's index, or on their way to
@@ -66,47 +67,47 @@ struct ahead {
 	unsigned starting_count;
 	unsigned in_flight;
 	struct passed passed;
-	uint64_t landed;  /* reads that have come, and what was there already */
-	uint64_t brought; /* bytes of all that were begun */
-	uint64_t planned; /* offset of the last that was begun */
-	bool failed;      /* a read: what lies ahead is the program's to find out */
+	uint64_t landed;  /* reads that have come, and ranges that were found in memory */
+	uint64_t brought; /* bytes of all reads that were begun */
+	uint64_t planned; /* offset of the last read that was begun */
+	bool failed;      /* a read has failed: the program is to find out which */
 	struct flight *idle;
 	struct flight flights[AHEAD_FLIGHTS];
 	struct ahead_slab slabs[AHEAD_FLIGHTS / SLAB_FLIGHTS]; /* one for each pair of flights */
 };
 
 void ahead_open(struct ahead *ahead, struct store *store, struct io *io, pthread_mutex_t *lock);
-/* Lands what is in flight. Without the lock. */
+/* Lands the reads in flight. Without the owner's lock. */
 void ahead_close(struct ahead *ahead);
-/* In a forked child, instead: what is in flight is the parent's. */
+/* In a forked child, instead: forgets the reads in flight, which are the parent's. */
 void ahead_forked(struct ahead *ahead);
 
-/* All the following under the lock. */
+/* All the following under the owner's lock. */
 
-/* Frees the memory that reads have come to. Nothing is in flight. */
+/* Frees the memory of reads. No read is in flight. */
 void ahead_rest(struct ahead *ahead);
 
-/* Puts a page of a tree into the queue of those that come by themselves. false: the store has none
- * such, and the page is to be asked for like other bytes. */
+/* Queues a page of a tree that a container brings by itself. Returns false if the store has no such
+ * pages, or the queue is full: the caller then asks for the page like other bytes. */
 bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length);
-/* Starts reads of what is wanted, until so many are in flight. true: some of it is there already,
- * so that its customer can go on. */
+/* Starts reads of wanted ranges, until `depth` are in flight. Returns true if some bytes are in
+ * memory already, so that a walk can go on. */
 bool ahead_start(struct ahead *ahead, unsigned depth);
-/* Waits for `min` reads without the lock, and shows what has come. */
+/* Waits for `min` reads without the owner's lock, and shows the bytes that have come. */
 void ahead_land(struct ahead *ahead, unsigned min);
-/* Whether so many reads were begun for other processes that ahead_pass_wait() comes first. */
+/* Whether so many reads were begun for other processes that ahead_pass_wait() must come first. */
 static inline bool ahead_passed_enough(const struct ahead *ahead)
 {
 	return ahead->passed.count >= AHEAD_PASSED;
 }
-/* Waits, without the lock, until at most AHEAD_PASSED of them are on their way. */
+/* Waits, without the owner's lock, until at most AHEAD_PASSED of these reads are in flight. */
 void ahead_pass_wait(struct ahead *ahead);
-/* Waits a while, without the lock, for what another process has in hand. */
+/* Waits a while, without the owner's lock, for a chunk that another process reads. */
 void ahead_wait(struct ahead *ahead);
 /* Brings pages of trees, or waits for them, until *stopping. */
 void ahead_bring_trees(struct ahead *ahead, const bool *stopping);
 
-/* Nothing that has been asked for is still to come. */
+/* Whether all that was asked for has come. */
 static inline bool ahead_is_quiet(const struct ahead *ahead)
 {
 	return !ahead->ranges.count && !ahead->later.count && !ahead->trees.count &&
@@ -121,7 +122,7 @@ static inline bool ranges_put(struct range_queue *queue, struct wanted_range ran
 	return true;
 }
 
-/* In front, whence it was taken: order is what makes look-ahead exact. */
+/* Puts a range back in front, where it was taken from: look-ahead is exact only in order. */
 static inline bool ranges_put_back(struct range_queue *queue, struct wanted_range range)
 {
 	if (queue->count == AHEAD_RANGES)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Changes the number of reads at once as long as they come faster, and turns around when they come
- * slower; tells how many bytes between two extents are worth reading to save a request. */
+/* Changes the number of reads at once in one direction as long as they come faster, and turns
+ * around when they come slower. Tells how many bytes between two extents are worth reading to save
+ * a request. */
 #include "ahead/reads.h"
 
 #include "util/clock.h"
 
 enum {
-	READ_SMALL = 64 << 10, /* bytes: of a longer read the time is not mostly latency */
+	READ_SMALL = 64 << 10, /* bytes: a longer read is not mostly latency */
 	DEPTH_LEAST = 2,
-	TRIAL_READS = 8, /* looked at before the depth changes, and twice the depth */
+	TRIAL_READS = 8, /* reads of a trial, besides twice the depth */
 	AVERAGE = 8,     /* reads or trials of a moving average */
-	FASTER = 20,     /* one part in so many is a reason to go on the same way */
-	SLOWER = 10,     /* ... to turn around */
+	FASTER = 20,     /* by one part in so many: a reason to go on the same way */
+	SLOWER = 10,     /* ... and to turn around */
 };
 
 static uint64_t average(uint64_t before, uint64_t now)
@@ -64,20 +65,20 @@ void depth_pause(struct depth *depth)
 	depth->trial.since = depth->trial.bytes = depth->trial.reads = 0;
 }
 
-/* A request more costs its share of the latency, with the others in flight; bytes more cost their
- * time. What storage was seen to do decides between `least` and `most`. */
+/* One more request costs its share of the latency, with the others in flight; more bytes cost the
+ * time to read them. The measured storage decides between `least` and `most`. */
 static const struct gap_rule {
 	uint64_t least, most; /* bytes */
-	uint64_t unmeasured;  /* as long as nothing is known of storage */
+	uint64_t unmeasured;  /* while storage is not measured */
 } rules[GAPS] = {
-	/* What lies between belongs to another run, and pages of the tree were read before. */
+	/* The bytes between belong to another run, and pages of the tree were read before. */
 	[GAP_RUN] = {0, 0, 0},
 	/* A page at most: nothing between is likely to be wanted. */
 	[GAP_KEYS] = {4 << 10, 4 << 10, 4 << 10},
 	/* The same in each run of a program, so that requests can be counted. */
 	[GAP_STREAM] = {32 << 10, 32 << 10, 32 << 10},
 	[GAP_ROUND] = {8 << 10, 128 << 10, 64 << 10},
-	/* All gaps of a way around the file are together less than the file. */
+	/* All gaps of one pass around the file are together less than the file. */
 	[GAP_SWEEP] = {32 << 10, 128 << 10, 64 << 10},
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Decides how many reads are in flight at once, from the memory for reads in flight and the measured
- * rate, and joins wanted bytes that lie close together in the file into one read. */
+/* Decides how many reads are in flight at once, from their memory and the measured rate, and joins
+ * wanted bytes that lie close together in the file into one read. */
 #ifndef LMDBIO_AHEAD_READS_H
 #define LMDBIO_AHEAD_READS_H
 
@@ -19,15 +19,14 @@ struct depth {
 	} trial;
 };
 
-/* Reads at once of which each has `each` bytes on their way, in memory of so many bytes: from
- * `least` to `most`. */
+/* How many reads of `each` bytes fit into so much memory at once: from `least` to `most`. */
 unsigned depth_fit(uint64_t memory, uint64_t each, unsigned least, unsigned most);
 
 /* A read of so many bytes has taken so many nanoseconds until `now` (clock_now()). After some reads
- * at one depth the next one follows from their rate; at most `most`. */
+ * at one depth, their rate decides the next depth; at most `most`. */
 void depth_note(struct depth *depth, uint64_t bytes, uint64_t ns, uint64_t now, unsigned most);
 
-/* Nothing is to be read: the time until the next read tells nothing of storage. */
+/* No read is wanted now: the time until the next one tells nothing of storage. */
 void depth_pause(struct depth *depth);
 
 /* Bytes of the file, from one offset to another. */
@@ -39,7 +38,7 @@ struct extent {
 enum gap_of {
 	GAP_RUN,    /* a run of records, which a job reads once as a whole */
 	GAP_KEYS,   /* announced keys, in no order */
-	GAP_STREAM, /* a walk over a tree, of which most of what lies between is a part */
+	GAP_STREAM, /* a walk over a tree, to which most of the bytes between belong */
 	GAP_ROUND,  /* a round of the batch loader */
 	GAP_SWEEP,  /* a sweep of the batch loader, which wants the bytes between soon */
 	GAPS
