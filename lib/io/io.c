@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks every read, and makes it whole. */
+/* Checks every read, and completes short ones. */
 #include "io/io.h"
 #include "io/io_backend.h"
 #include "util/at_fork.h"
@@ -103,7 +103,7 @@ struct io_counts io_counted(const struct io *io)
 	};
 }
 
-/* A range that off_t and ssize_t can say and that the back end can deliver. */
+/* Whether off_t and ssize_t can express a range, and the back end can deliver it. */
 static bool is_readable(const struct io *io, const void *buffer, size_t length, uint64_t offset)
 {
 	uint64_t bits = offset | length | (uintptr_t)buffer;
@@ -113,7 +113,7 @@ static bool is_readable(const struct io *io, const void *buffer, size_t length, 
 	return (bits & (io->alignment - 1)) == 0;
 }
 
-/* Asked after a short read only: it saves a request that would bring nothing. */
+/* Called after a short read only: it saves a request that would bring nothing. */
 static bool is_end(struct io *io, uint64_t offset)
 {
 	uint64_t size;
@@ -121,8 +121,8 @@ static bool is_end(struct io *io, uint64_t offset)
 	return io_size(io, &size) == 0 && offset >= size;
 }
 
-/* A direct read can go on from an aligned place alone, so it repeats the bytes of a broken block;
- * a repetition that brings nothing new is the end of the file too. */
+/* A direct read can go on only from an aligned place, so it repeats the bytes of a broken block. A
+ * repetition that brings nothing new is the end of the file, too. */
 int io_read_rest(struct io *io, void *buffer, size_t length, uint64_t offset, size_t *done)
 {
 	while (*done < length) {
@@ -158,7 +158,7 @@ int io_read(struct io *io, void *buffer, size_t length, uint64_t offset, size_t 
 	return rc;
 }
 
-/* Threads and requests did not come along into a forked child. */
+/* A forked child has none of its parent's threads and requests. */
 static void notice_fork(struct io *io)
 {
 	if (io->generation == fork_generation)
@@ -259,12 +259,13 @@ void io_close(struct io *io)
 	io->fd = -1;
 }
 
-/* A read that is under way while the program forks must not land in a page that the fork has copied:
- * the memory is not inherited, or, where a sandbox refuses to say so, it is shared and never copied. */
+/* A read in flight while the program forks must not land in a page that the fork has copied. So
+ * children do not inherit the memory; where a sandbox refuses that, it is shared and never
+ * copied. */
 void *io_buffer_new(size_t length)
 {
 	const int protection = PROT_READ | PROT_WRITE;
-	/* So that it may stand in huge pages, if it is as long. */
+	/* Aligned for huge pages, if its length is a multiple of theirs. */
 	void *buffer = length % HUGE_PAGE ? NULL : huge_map(length, protection, 0);
 
 	if (!buffer)

@@ -21,8 +21,8 @@ int io_read_rest(struct io *io, void *buffer, size_t length, uint64_t offset, si
 /* Opens a back end on top of another io. Returns 0 or the errno of the back end. */
 int io_open_stacked(struct io *io, const struct io_ops *ops, struct io *below);
 
-/* Whether a descriptor still is io's file, to be asked before bytes are taken from it: a program
- * may have closed it, and what has its number now is another file. errno is set if not. */
+/* Whether a descriptor still is io's file; sets errno if not. Ask before taking bytes from it: the
+ * program may have closed it, and its number may be another file's now. */
 static inline bool io_is_ours(const struct io *io, int fd)
 {
 	if (descriptor_is(fd, io->device, io->inode))
@@ -31,28 +31,28 @@ static inline bool io_is_ours(const struct io *io, int fd)
 	return false;
 }
 
-/* The same name, of static storage, if it is one of a back end for files; else NULL. */
+/* Returns the name, of static storage, if a back end for files has it; else NULL. */
 const char *io_backend_name(const char *name);
 
 /* io_threads.c: helper threads do the reads of a back end. */
 
 struct io_threads;
 
-/* Takes all n requests. *pool reads through io's back end, and is made where there is none yet. Where no thread can
- * be had the requests are read before it returns. Returns 0, or ENOMEM: none is taken. One thread at a time may call
- * this and the functions below. */
+/* Takes all n requests. *pool reads through io's back end, and is made if there is none yet. If no
+ * thread can be started, it reads the requests before it returns. Returns 0, or ENOMEM: it took
+ * none. One thread at a time may call this and the functions below. */
 int io_threads_submit(struct io_threads **pool, struct io *io, struct io_request *const *requests,
 		      size_t n);
 
-/* As io_wait(); min must not be more than what is in flight. */
+/* As io_wait(); min must not be more than the requests in flight. */
 size_t io_threads_wait(struct io_threads *pool, struct io_request **requests, size_t min,
 		       size_t max);
 
-/* Joins the threads. What was submitted must have been waited for. NULL is fine. */
+/* Joins the threads. All requests must have been waited for. NULL is fine. */
 void io_threads_free(struct io_threads *pool);
 
-/* In a forked child, instead of io_threads_free(): the threads and locks are the parent's. *pool is NULL
- * then. */
+/* In a forked child, instead of io_threads_free(): forgets the threads and locks, which are the
+ * parent's. Sets *pool to NULL. */
 void io_threads_forget(struct io_threads **pool);
 
 #endif

@@ -12,18 +12,18 @@
 enum {
 	SMALL = 4 << 10, /* bytes of a read that is measured */
 	LARGE = 1 << 20,
-	MEASURE_MIN = 8 << 20, /* bytes of a file worth it */
+	MEASURE_MIN = 8 << 20, /* bytes of a file that is worth measuring */
 	DEAR_NS = 200000,      /* a request that takes so long goes over a network, or to a disk */
-	DEAR_RATIO = 64,       /* of two hundred and fifty-six times as many bytes */
+	DEAR_RATIO = 64,       /* times as long for 256 times the bytes: requests are expensive */
 };
 
 struct file_system {
 	uint32_t magic;  /* statfs(2), f_type */
-	const char *why; /* direct */
+	const char *why; /* a reason for the user */
 };
 
-/* Where the kernel cuts buffered reads small, or each process's page faults become requests over
- * a network. One that is in neither list is measured. */
+/* File systems where the kernel cuts buffered reads small, or where each process's page faults
+ * become requests over a network. A file system in neither list is measured. */
 static const struct file_system direct_systems[] = {
 	{0x0bd00bd0, "lustre: O_DIRECT keeps requests large"},
 	{0x47504653, "gpfs: O_DIRECT keeps requests large"},
@@ -66,8 +66,8 @@ static const char *find_system(const struct file_system *systems, size_t n, uint
 	return NULL;
 }
 
-/* Opens a file a second time, which on a network takes a round trip: what has been opened to find
- * out whether it can be is kept. io->ops is NULL where nothing is open. */
+/* Opens a file for direct reads, unless it is open already. A second open takes a round trip on a
+ * network, so the io of a try that succeeds is kept. io->ops is NULL where nothing is open. */
 static int try_direct(struct io *io, int fd)
 {
 	int rc = io->ops ? 0 : io_open_file(io, "direct", fd);
@@ -103,8 +103,8 @@ static uint64_t time_read(struct io *io, void *buffer, size_t length, uint64_t o
 	return best;
 }
 
-/* A file system that is not in the list: what its first reads cost. Where a small one takes long
- * and one of a megabyte not much longer, requests are what is dear. */
+/* Measures what first reads cost on a file system in neither list. If a small one takes long, and
+ * one of a megabyte not much longer, then requests are expensive. */
 static void choose_by_measure(int fd, const char **name, const char **why)
 {
 	void *buffer = io_buffer_new(LARGE);
@@ -141,7 +141,7 @@ static const char *why_not_direct(int rc)
 	return "this file system refuses O_DIRECT";
 }
 
-/* Returns whether the file is on a local one. */
+/* Chooses by the file's file system. Returns whether that is a local one. */
 static bool choose_by_system(struct io *direct, int fd, const char **name, const char **why)
 {
 	struct statfs fs;
@@ -170,7 +170,7 @@ static bool choose_by_system(struct io *direct, int fd, const char **name, const
 	return false;
 }
 
-/* What has been opened for it on the way is left in *direct. */
+/* Leaves a direct io that was opened on the way in *direct. */
 static int choose(struct io *direct, int fd, const char *wanted, const char **name,
 		  const char **why, bool *local)
 {

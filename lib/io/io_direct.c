@@ -24,14 +24,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where the kernel does not say: a multiple of every usual block size, and a page for the
- * buffer. At most so much may be wanted: callers read blocks of this size wherever they begin. */
+/* The alignment where the kernel does not tell: a multiple of every usual block size, and a page
+ * for the buffer. A file that needs more is refused: callers read blocks of this size wherever
+ * these begin. */
 #define DIRECT_ALIGNMENT 4096
 
 struct io_direct {
-	int fd;                     /* of our own, O_DIRECT */
+	int fd;                     /* this back end's own, O_DIRECT */
 	bool buffered;              /* reads go through the caller's; any reading thread sets it */
-	struct io_ring *ring;       /* one of the two, from the first submit on */
+	struct io_ring *ring;       /* this or `threads`, from the first submit on */
 	struct io_threads *threads;
 };
 
@@ -48,7 +49,8 @@ static int open_direct(int fd, int *direct_fd)
 	return 0;
 }
 
-/* Linux 6.1 tells, for most local file systems. 0 there: this file takes no direct I/O. */
+/* Linux 6.1 tells the alignment for most local file systems. Returns 0 if this file takes no direct
+ * I/O. */
 static size_t direct_alignment(int fd)
 {
 #ifdef STATX_DIOALIGN
@@ -108,7 +110,8 @@ static ssize_t direct_read(struct io *io, void *buffer, size_t length, uint64_t 
 		n = pread(direct->fd, buffer, length, (off_t)offset);
 		if (n >= 0 || (errno != EINVAL && errno != EOPNOTSUPP))
 			return n;
-		/* The door has checked the range, so it is the alignment or O_DIRECT itself. */
+		/* The door has checked the range, so the alignment or O_DIRECT itself is
+		 * refused. */
 		__atomic_store_n(&direct->buffered, true, __ATOMIC_RELAXED);
 	}
 	if (!io_is_ours(io, io->fd))
@@ -181,7 +184,7 @@ const struct io_ops io_direct_ops = {
 	.close = direct_close,
 };
 
-/* For kernels whose io_uring is there and bad, and to compare. */
+/* For kernels whose io_uring is bad, and for comparison. */
 const struct io_ops io_direct_threads_ops = {
 	.name = "direct-threads",
 	.open = direct_start,

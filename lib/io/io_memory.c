@@ -16,7 +16,7 @@ static ssize_t memory_read(struct io *io, void *buffer, size_t length, uint64_t 
 	return (ssize_t)length;
 }
 
-/* The requests that wait() has still to hand back hang on io->state. */
+/* io->state lists the requests that wait() has still to hand back. */
 static int memory_submit(struct io *io, struct io_request *const *requests, size_t n)
 {
 	size_t i;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Asks the kernel's page cache: how far it reads ahead, what it holds, and to hold more of a file. */
+/* Asks the kernel how far it reads ahead and what its page cache holds, and has it hold more of a
+ * file. */
 #include "io/io_page_cache.h"
 
 #include "util/checked.h"
@@ -25,30 +26,30 @@ enum { PAGE = 4096, PAGES_AT_ONCE = 64, NO_TIMER = -1 };
 
 /* Takes page faults and reads pages on a program's behalf, without the costs of madvise(2).
  *
- * MADV_POPULATE_READ also has an errno for a read that fails. But madvise(2) holds back what its
- * faults submit to the disk (blk_start_plug() in the kernel's mm/madvise.c) until the thread goes to
- * sleep, and then a kernel thread submits it. Traced over 300 values of 3 pages: 900 reads were
- * submitted by kworkers out of 900, against 13 of 900 where the program took the faults. Each of
- * them waits for a processor, and beside busy processes a value of 12 KB took 2 to 4 ms instead of
- * 0.2.
+ * MADV_POPULATE_READ also has an errno for a read that fails. But madvise(2) holds back the reads
+ * that its faults submit (blk_start_plug() in the kernel's mm/madvise.c) until the thread goes to
+ * sleep, and then a kernel thread submits them. Traced over 300 values of 3 pages, kworkers
+ * submitted 900 reads of 900, against 13 of 900 where the program took the faults. Each such read
+ * waits for a processor, and beside busy processes a value of 12 KB took 2 to 4 ms instead of 0.2.
  *
  * A system call that copies its argument from a page takes the same fault as the program, and
  * returns EFAULT where the program gets a signal. setitimer(2) copies 32 bytes and then refuses a
  * timer that does not exist: 240 ns, against 590 of madvise(2). process_vm_readv(2) takes 1400.
  *
- * The kernel submits all pages of one read at a time, whatever advice the map has been given. Each
- * page is copied to the same place, which stays in the processor's cache.
+ * The kernel submits all pages of one read at a time, whatever advice the map has. Each page is
+ * copied to the same place, which stays in the processor's cache.
  */
 enum way { WAY_UNKNOWN, WAY_COPY, WAY_POPULATE };
 
-/* By system call number: a C library may copy the argument itself. Returns its errno. */
+/* Calls by system call number: a C library may copy the argument itself. Returns the call's
+ * errno. */
 static int copy_from(const void *page)
 {
 	return syscall(SYS_setitimer, NO_TIMER, page, NULL) ? errno : 0;
 }
 
-/* Whether this kernel copies before it refuses. A page of the process that cannot be read tells; a
- * sandbox may have an answer of its own. */
+/* Finds out, by a page that cannot be read, whether this kernel copies before it refuses; a sandbox
+ * may have an answer of its own. */
 static enum way way_find(void)
 {
 	void *page = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -156,8 +157,8 @@ uint64_t io_kernel_ahead(int fd)
 
 /* Finds out whether mincore(2) can be believed.
  *
- * Of another user's file that may not be written, it says since Linux 5.2 that all of it is in the
- * page cache, also what is behind its end.
+ * For another user's file that this process may not write, it says since Linux 5.2 that all of it
+ * is in the page cache, even what is beyond its end.
  */
 bool io_is_told_behind(void *behind)
 {
@@ -174,7 +175,7 @@ bool io_is_told(int fd)
 
 	if (fstat(fd, &st))
 		return false;
-	/* A huge page's length behind a file's end nothing is cached. */
+	/* No page is cached a huge page's length beyond a file's end. */
 	behind = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd,
 		      (off_t)round_up((uint64_t)st.st_size, HUGE_PAGE));
 	if (behind == MAP_FAILED)
@@ -195,23 +196,22 @@ int io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages)
 	return 0;
 }
 
-/* Brings the kernel to keep a file in huge folios.
+/* Has the kernel keep a file in huge folios.
  *
- * Reads beside one another fill the page cache with single pages, of which each is looked up,
- * mapped and counted by itself whenever the file is mapped: a scan of 90 MiB that finds all of it
- * there took 13 ms, and 6 ms when it was there in folios of 2 MiB. Those a program's map shows with
- * one entry of the second level, so one fault and one line of the TLB stand for 512. A fault in a
- * map that huge pages are advised for reads such a folio (do_sync_mmap_readahead() in the kernel's
- * mm/filemap.c, since 5.18), however short the map is. The file system must know them: xfs since
- * 5.18, ext4 since 6.16.
+ * Parallel reads fill the page cache with single pages. The kernel looks up, maps and counts each
+ * of them whenever the file is mapped. A scan of 90 MiB in the page cache took 13 ms, and 6 ms in
+ * folios of 2 MiB. A program's map shows such a folio with one entry of the second level, so one
+ * fault and one line of the TLB stand for 512. A fault in a map with huge-page advice reads such a
+ * folio (do_sync_mmap_readahead() in the kernel's mm/filemap.c, since 5.18), however short the map
+ * is. The file system must know huge folios: xfs since 5.18, ext4 since 6.16.
  */
 enum {
 	RANGE_MAX = 4 << 20, /* bytes of one look at what has come */
 	VAIN_MAX = 32,       /* tries in a row that brought too little */
-	VAIN_AGAIN = 64,     /* then one is made of so many: a file may have been there in parts */
+	VAIN_AGAIN = 64,     /* then one in so many is made: a file may have been there in parts */
 };
 
-/* In this program, whatever the file: mostly a kernel does it or not. */
+/* Of this process, for all files: mostly a kernel makes huge folios or does not. */
 static atomic_uint in_vain;
 
 static bool is_vain(void)
@@ -220,12 +220,12 @@ static bool is_vain(void)
 	       atomic_fetch_add_explicit(&in_vain, 1, memory_order_relaxed) % VAIN_AGAIN;
 }
 
-/* Faults the first page of each folio of a map in, which brings all of the folio. One bad block
- * spoils all of a folio: what is good of it is to be read singly. Where the kernel does not know
- * huge folios, what other threads have brought meanwhile stays. */
+/* Faults in the first page of each folio of a map, which brings all of the folio. One bad block
+ * spoils a folio: its good pages are to be read singly. Where the kernel does not know huge folios,
+ * pages that other threads have brought meanwhile stay. */
 static bool folios_bring(int fd, uint8_t *map, uint64_t offset, size_t length)
 {
-	/* Random: what comes behind a folio is asked for by others beside us. */
+	/* Random: other threads ask for what comes behind a folio. */
 	bool brought = !madvise(map, length, MADV_HUGEPAGE) && !madvise(map, length, MADV_RANDOM);
 
 	for (size_t at = 0; brought && at < length; at += HUGE_PAGE) {
@@ -250,7 +250,8 @@ static bool is_there(void *range, size_t length)
 	return all;
 }
 
-/* Where some page of a folio was there before, the kernel reads the others singly. */
+/* Brings the rest of a range: where a page of a folio was there before, the kernel reads the others
+ * singly. */
 static bool rest_bring(int fd, void *range, uint64_t offset, size_t length)
 {
 	for (size_t at = 0; at < length; at += IO_READAHEAD_STEP)
@@ -266,18 +267,20 @@ bool io_huge_keep(int fd, uint64_t offset, size_t length)
 	uint8_t *map, *range;
 	bool kept, told;
 
-	/* Elsewhere a huge page has far more bytes. */
+	/* With larger pages, a huge page has far more bytes. */
 	if (sysconf(_SC_PAGESIZE) != PAGE)
 		return false;
 	if (offset % PAGE || length > RANGE_MAX || length < HUGE_PAGE / 4 || is_vain())
 		return false;
-	/* One map for all: threads beside one another wait for the process's lock of maps. */
+	/* One map for the whole range: parallel threads wait for the kernel's lock of the process's
+	 * maps. */
 	map = mmap(NULL, around, PROT_READ, MAP_SHARED, fd, (off_t)start);
 	if (map == MAP_FAILED)
 		return false;
 	range = map + (offset - start);
 	kept = folios_bring(fd, map, start, around);
-	/* Of another user's file the kernel says that all is there: it is asked for once more. */
+	/* The kernel says of another user's file that all is there, so the range is asked for once
+	 * more. */
 	told = !kept || io_is_told(fd);
 	kept = kept && told && is_there(range, length);
 	if (kept)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Asks the kernel's page cache: what it holds, how far it reads ahead, and to hold more of a file. A failed
- * read is an errno. */
+/* Asks the kernel what its page cache holds and how far it reads ahead, and has it hold more of a
+ * file. A failed read is an errno. */
 #ifndef LMDBIO_IO_PAGE_CACHE_H
 #define LMDBIO_IO_PAGE_CACHE_H
 
@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes: of one call of readahead(2) the kernel may do no more. */
+/* Bytes: for one call of readahead(2) the kernel may read no more. */
 enum { IO_READAHEAD_STEP = 128 << 10 };
 
 /* Takes the page fault of a mapped page as the program would: the kernel reads what it reads for a
  * fault, and makes the same page-table entries. `page` is a page's first byte. Returns 0; EIO where
- * the program would get SIGBUS; or ENOSYS: this kernel takes no fault in a call, the program is to
- * take its own. Any thread. */
+ * the program would get SIGBUS; or ENOSYS: this kernel takes no fault within a call, and the
+ * program is to take its own. Any thread. */
 int io_touch(const void *page);
 
 /* Reads bytes of a file for the page cache alone. Where `fd` is open for random access
@@ -22,29 +22,29 @@ int io_touch(const void *page);
  * errno: EIO also where the file ends before. Any thread. */
 int io_pass(int fd, uint64_t offset, size_t length);
 
-/* The same without a wait. Returns 0: all of it is there; EAGAIN: it is not, and what is missing of
- * the first 256 KiB is on its way; EOPNOTSUPP: the file system does not tell; or an errno. */
+/* The same without a wait. Returns 0 if all of it is cached; EAGAIN if not, and the kernel reads
+ * what is missing of the first 256 KiB; EOPNOTSUPP: the file system does not tell; or an errno. */
 int io_pass_now(int fd, uint64_t offset, size_t length);
 
-/* Whether mincore(2) says of this file what is in the page cache. false: it says that all is. Any
- * thread. */
+/* Whether mincore(2) tells what the page cache holds of this file. Returns false if it says that
+ * all is there. Any thread. */
 bool io_is_told(int fd);
 
-/* The same, of a map of the file: a page that lies a huge page's length behind the file's end. */
+/* The same by a map of the file: `behind` is a page a huge page's length beyond the file's end. */
 bool io_is_told_behind(void *behind);
 
-/* How many pages of a range the page cache has, by one system call and no map; those that are being read
- * count. Returns 0, or an errno: the kernel is older than 6.5, or a sandbox refuses. Any thread. */
+/* Counts the pages of a range in the page cache, also those being read, by one system call and no
+ * map. Returns 0, or an errno: the kernel is older than 6.5, or a sandbox refuses. Any thread. */
 int io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages);
 
-/* Reads a range of a file into the page cache, and what is around it up to multiples of 2 MiB, as
- * folios of that size if the kernel and the file system know such. Waits for it. true: all of the
- * range is there. false: it is to be read in another way, whatever the reason. Any thread. */
+/* Reads a range of a file, widened to multiples of 2 MiB, into the page cache, as folios of that
+ * size if the kernel and the file system know such. Waits for it. Returns true if all of the range
+ * is there, false if it is to be read in another way, whatever the reason. Any thread. */
 bool io_huge_keep(int fd, uint64_t offset, size_t length);
 
-/* Bytes that the kernel reads ahead of a program that goes through a file, unless it is asked
- * not to. 0: it does not tell, as of a file system over several devices, or where sysfs is not
- * mounted. Any thread. */
+/* Bytes that the kernel reads ahead of a program that goes through a file, unless the program asks
+ * it not to. 0: the kernel does not tell, as for a file system over several devices, or where sysfs
+ * is not mounted. Any thread. */
 uint64_t io_kernel_ahead(int fd);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads through io_uring, and goes on without it when it is taken away.
+/* Reads through io_uring, and goes on without it when the kernel stops serving it.
  *
  * A request is in one of four places: `pending` (the ring is full), `prepared` (written into the
  * submission queue, not taken by the kernel), the kernel, `done`. When the kernel refuses a call
- * for good, it still finishes what it took; the first two lists go to threads.
+ * for good, it still finishes what it took; threads read the first two lists.
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -24,7 +24,8 @@
 
 /* Requests that the kernel has at a time; the completion queue has room for twice as many. */
 #define RING_DEPTH 64
-/* The submission entry's length has 32 bits; what is left is read as a short read is. */
+/* A submission entry's length has 32 bits; the rest of a longer request is read as after a short
+ * read. */
 #define RING_LENGTH_MAX ((size_t)1 << 30)
 
 struct request_list {
@@ -34,7 +35,7 @@ struct request_list {
 struct io_ring {
 	struct io *io;
 	int fd;
-	bool working;               /* uring is there; else all goes to `threads` */
+	bool working; /* uring is set up; else all requests go to `threads` */
 	struct io_uring uring;
 	uint64_t device, inode;     /* of the ring's own descriptor */
 	struct io_threads *threads; /* NULL: no read has needed one yet */
@@ -65,9 +66,9 @@ static void read_now(struct io_ring *ring, struct io_request *r)
 	push(&ring->done, r);
 }
 
-/* What io_uring may answer for reasons of its own, which a plain read may not share: an ended
- * thread's requests, no memory for its bookkeeping, a policy, an operation or file system that
- * it does not serve. */
+/* Whether io_uring may have failed for a reason of its own, which a plain read may not share. Such
+ * reasons are an ended thread's requests, no memory for its bookkeeping, a policy, an operation or
+ * file system that it does not serve. */
 static bool is_ring_trouble(int error)
 {
 	return error == EINTR || error == EAGAIN || error == ECANCELED || error == ENOMEM ||
@@ -89,7 +90,7 @@ static void complete(struct io_ring *ring, struct io_request *r, int result)
 		push(&ring->done, r);
 }
 
-/* Looks at shared memory alone: no system call that could be refused. */
+/* Looks at shared memory alone, without a system call that could be refused. */
 static void reap(struct io_ring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -109,7 +110,7 @@ static void submit_to_threads(struct io_ring *ring, struct io_request *r)
 		read_now(ring, r);
 }
 
-/* Another file may have the number of the ring's descriptor: it stays open. */
+/* Another file may have the number of the ring's descriptor; that file stays open. */
 static void exit_ring(struct io_ring *ring)
 {
 	if (!descriptor_is(ring->uring.ring_fd, ring->device, ring->inode))
@@ -117,7 +118,7 @@ static void exit_ring(struct io_ring *ring)
 	io_uring_queue_exit(&ring->uring);
 }
 
-/* poll(2) sees completions without io_uring_enter(2). */
+/* Waits by poll(2), which sees completions without io_uring_enter(2). */
 static void give_up_ring(struct io_ring *ring)
 {
 	struct pollfd completed = { .fd = ring->uring.ring_fd, .events = POLLIN };
@@ -163,14 +164,15 @@ static void prepare(struct io_ring *ring)
 	}
 }
 
-/* Gives the kernel what is prepared, and waits for `wait` completions. False: no use any more. */
+/* Gives the kernel the prepared requests, and waits for `wait` completions. Returns false when the
+ * ring is of no use any more. */
 static bool enter(struct io_ring *ring, size_t wait)
 {
 	int n = io_uring_submit_and_wait(&ring->uring, (unsigned)wait);
 
 	if (n == -EINTR)
 		return true;
-	if (n == -EAGAIN || n == -EBUSY) /* goes by as requests complete, if there are any */
+	if (n == -EAGAIN || n == -EBUSY) /* passes as requests complete, if there are any */
 		return ring->in_kernel > 0;
 	if (n < 0 || (n == 0 && wait == 0))
 		return false;
@@ -181,7 +183,7 @@ static bool enter(struct io_ring *ring, size_t wait)
 	return true;
 }
 
-/* The kernel may take part of what is prepared; the rest goes with the next call. */
+/* The kernel may take a part of the prepared requests; the rest goes with the next call. */
 static void pump(struct io_ring *ring)
 {
 	prepare(ring);
@@ -189,9 +191,9 @@ static void pump(struct io_ring *ring)
 		give_up_ring(ring);
 }
 
-/* A file system that cannot read without blocking is read by threads of the kernel's, at first of
- * four times as many as there are processors: on a small machine fewer than reads in flight. A
- * kernel that does not know the request (before 5.15) has no such limit to raise. */
+/* Threads of the kernel read a file system that cannot read without blocking. By default they are
+ * four times as many as processors: on a small machine, fewer than reads in flight. A kernel that
+ * does not know the request (before 5.15) has no such limit to raise. */
 static void allow_workers(struct io_ring *ring)
 {
 	unsigned workers[2] = {RING_DEPTH, 0};
@@ -199,7 +201,7 @@ static void allow_workers(struct io_ring *ring)
 	(void)io_uring_register_iowq_max_workers(&ring->uring, workers);
 }
 
-/* Out of the way of a program that closes what it did not open. */
+/* Moves the ring's descriptor out of the way of a program that closes what it did not open. */
 static bool lift_ring(struct io_ring *ring)
 {
 	struct stat st;
@@ -230,7 +232,7 @@ struct io_ring *io_ring_new(struct io *io)
 	ring->working = true;
 	if (!lift_ring(ring))
 		goto fail;
-	/* Came together with the plain read operation, in Linux 5.6. */
+	/* This feature came with the plain read operation, in Linux 5.6. */
 	if (!(ring->uring.features & IORING_FEAT_RW_CUR_POS))
 		goto fail;
 	allow_workers(ring);
@@ -274,7 +276,7 @@ size_t io_ring_wait(struct io_ring *ring, struct io_request **requests, size_t m
 		n += hand_back(ring, requests + n, max - n);
 		if (n >= min)
 			return n;
-		/* With a full ring each completion makes room for one that waits outside. */
+		/* With a full ring, each completion makes room for a pending request. */
 		wait = ring->pending.first ? 1 : min - n;
 		if (ring->working && !enter(ring, wait < ring->in_kernel ? wait : ring->in_kernel))
 			give_up_ring(ring);
@@ -293,7 +295,8 @@ void io_ring_rest(struct io_ring *ring)
 	ring->threads = NULL;
 }
 
-/* Leaving the ring in a child unmaps and closes the child's copies and does nothing to the parent's. */
+/* In a forked child, leaving the ring unmaps and closes the child's copies and does nothing to the
+ * parent's. */
 void io_ring_free(struct io_ring *ring, bool forked)
 {
 	if (!ring)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shares blocking reads out to helper threads.
  *
- * Threads start as requests find all others busy, up to a limit, and stay until the pool goes: when the io is closed,
- * or rests.
- * One queue in, one list out, one lock: a request is a large read, so the lock is never busy.
+ * A request that finds all threads busy starts another, up to a limit. Threads stay until the io is
+ * closed or rests. There is one queue in, one list out and one lock: a request is a large read, so
+ * the pool's lock is never busy.
  */
 #include "io/io_backend.h"
 
@@ -13,8 +13,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* 16 hide the latency of a parallel file system under 1 MiB reads; announced values of 100 KB at 2
- * ms come by 6,440 a second to 16 threads, and by 7,630 to 32. */
+/* 16 threads hide the latency of a parallel file system under 1 MiB reads. Of announced values of
+ * 100 KB at 2 ms, 16 threads read 6,440 a second, and 32 threads 7,630. */
 #define THREADS_MAX 32
 /* Reading needs little; the rest is room for the program's thread-local variables, which glibc
  * takes from the stack. */
@@ -23,13 +23,13 @@
 struct io_threads {
 	struct io *io;
 	struct crew crew;
-	pthread_mutex_t lock; /* of all below it */
+	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t ready; /* finished >= wanted */
 	struct io_request *queue, **queue_end;
 	size_t queued;
 	struct io_request *done;
 	size_t finished; /* length of `done` */
-	size_t wanted;   /* what the waiter sleeps for; 0: it does not sleep */
+	size_t wanted;   /* requests that the waiter sleeps for; 0: it does not sleep */
 };
 
 static void read_request(struct io_threads *pool, struct io_request *r)
