@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Opens a window's store, brings it to a snapshot, attaches it to an arena and lets that go, and counts its
- * transactions. */
+/* Opens a window's store, changes its snapshot, attaches it to an arena and lets that go, and
+ * counts its transactions. */
 #include "window/store_private.h"
 
 #include "io/io_page_cache.h"
@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 
 enum {
-	TABLES_SMALL = 16 << 10, /* bytes that are sooner cleared than mapped */
+	TABLES_SMALL = 16 << 10, /* bytes: so few are cleared faster than mapped */
 };
 
 static size_t tables_length(uint64_t chunks)
@@ -25,8 +25,8 @@ static size_t tables_length(uint64_t chunks)
 	       own_words(chunks) * sizeof(uint64_t);
 }
 
-/* What is known of each chunk, for as much as the window could ever show, which may be a thousand
- * times the file: memory that is not there before it is written to. */
+/* Makes the tables for all chunks that the window could ever show, perhaps a thousand times the
+ * file. The kernel makes their memory when it is first written to. */
 static int tables_new(struct store *store, uint64_t chunks)
 {
 	size_t length = tables_length(chunks);
@@ -37,8 +37,8 @@ static int tables_new(struct store *store, uint64_t chunks)
 
 	if (!tables || tables == MAP_FAILED)
 		return ENOMEM;
-	/* Little of them is ever written. Where programs get huge pages unasked, each table would
-	 * have 2 MiB cleared at its first entry. */
+	/* Little of the tables is ever written. Where programs get huge pages unasked, the kernel
+	 * would clear 2 MiB at each table's first entry. */
 	if (length > TABLES_SMALL)
 		(void)madvise(tables, length, MADV_NOHUGEPAGE);
 	store->shown.chunks = chunks;
@@ -76,8 +76,8 @@ static int storage_of(const struct store *store)
 	return io->fd;
 }
 
-/* Looks for a server of the arena. A server inside an MPI program exists when all ranks have
- * begun MPI; it is looked for again. */
+/* Looks for a server of the arena. A server inside an MPI program exists only when all ranks have
+ * begun MPI, so the store looks again. */
 void store_link(struct store *store)
 {
 	bool found = store->options.share && !store->private_reason &&
@@ -98,7 +98,7 @@ uint64_t arena_room(struct store *store)
 	return store->arena ? arena_budget(store->arena) : 0;
 }
 
-/* A place for the arena that is attached next, so that it can be retired whatever happens. */
+/* Reserves a place for the next arena, so that retiring it cannot fail. */
 static bool retired_reserve(struct store *store)
 {
 	struct arena **retired = realloc(
@@ -121,7 +121,7 @@ bool store_attach(struct store *store)
 	    arena_open(&store->arena, &store->identity, &store->options, &store->private_reason)) {
 		store->arena = NULL;
 		if (store->ops->save)
-			return false; /* each time anew: nothing else serves as well */
+			return false; /* a later call tries anew: nothing else serves as well */
 		store->armed = false;
 		atomic_store(&store->enabled, false);
 		taint_all(store);
@@ -137,8 +137,8 @@ bool store_attach(struct store *store)
 	return true;
 }
 
-/* Threads in transactions of the old snapshot may be looking at the arena's table, and reads into
- * it may be on their way: it is closed when both are over. */
+/* Closes retired arenas when no thread can use them: no transaction of an old snapshot may look at
+ * an arena's table, and no read into it may be in flight. */
 void store_bury(struct store *store)
 {
 	if (store->transactions || store->landing.loads)
@@ -148,7 +148,7 @@ void store_bury(struct store *store)
 	store->retired.count = 0;
 }
 
-/* Gives the arena up, if there is one: it is closed when nothing looks at it any more. */
+/* Retires the arena, if there is one: store_bury() closes it once nothing uses it. */
 static void store_retire(struct store *store)
 {
 	if (!store->arena)
@@ -180,7 +180,7 @@ int store_open(struct store *store, enum store_kind kind, uint8_t *base, size_t 
 	store->file.length = window_length;
 	store->options = *options;
 	store->believe_cache = believe_cache;
-	/* Of a file on a network or in a container nothing is there that could be told by a try. */
+	/* A try tells nothing about a file on a network or in a container. */
 	atomic_store(&store->look.probe, store->shows_file ? -1 : PROBE_NONE);
 	store->shown.epoch = 1;
 	store->link.socket.fd = -1;
@@ -221,8 +221,8 @@ void store_close(struct store *store)
 	if (!store->shown.states)
 		return;
 	store->transactions = 0;
-	/* The window that still shows an arena's chunks for want of maps is closed next: nothing
-	 * looks at them any more. */
+	/* Where the kernel has no maps left, the window still shows chunks of an arena. It is
+	 * closed next, so no thread looks at them any more. */
 	(void)rest_all(store);
 	store_retire(store);
 	store_bury(store);
@@ -237,8 +237,9 @@ void store_close(struct store *store)
 	store->shown.states = NULL;
 }
 
-/* Shows the file in the whole window, and then tells other threads that they need not ask what is there. In the other order
- * they would read zeros where the arena has a chunk only in part. false: the kernel refuses, and the store stays enabled. */
+/* Shows the file in the whole window, then tells other threads that they need not ask what is
+ * there. In the other order they would read zeros where the arena has only a part of a chunk.
+ * Returns false if the kernel refuses: the store stays enabled. */
 static bool store_disable(struct store *store)
 {
 	if (!rest_all(store))
@@ -294,7 +295,7 @@ int store_pause(struct store *store)
 	bool rested;
 
 	if (store_shows_file(store))
-		return 0; /* as the original's map does */
+		return 0; /* the window is as the original's map */
 	pthread_mutex_lock(&store->lock);
 	store->paused++;
 	rested = store_disable(store);
@@ -348,8 +349,9 @@ void store_release(struct store *store)
 
 void store_forked(struct store *store)
 {
-	/* One call for the whole window: between this and the fork nothing of the program runs.
-	 * What could not be spilled stays as it is, for as long as the parent keeps it. */
+	/* One call lays the file under the whole window: no code of the program runs between the
+	 * fork and this. Chunks that could not be spilled stay as they are, as long as the parent
+	 * keeps them. */
 	bool kept = store->ops->save && store->transactions && store->shown.mapped_count;
 
 	if (store->arena) {
@@ -364,18 +366,18 @@ void store_forked(struct store *store)
 	store->retired.count = 0;
 	for (uint64_t i = 0; i < chunks_used(store); i++) {
 		if (store_shows_file(store)) {
-			store->shown.taints[i] = 0; /* what was being read is read for the parent */
+			store->shown.taints[i] = 0; /* the parent's threads do the reads */
 		} else if (is_shown(store, i)) {
 			set_state(store, i, CHUNK_REST);
 			runs_clear(store, i);
 		}
 	}
 	borders_clear(store);
-	store->passes_on = false; /* what the prefetch thread takes up again */
+	store->passes_on = false; /* the child's prefetch thread sets it again */
 	taint_all(store);
 	store->shown.mapped_count = 0;
 	store->landing.loads = 0;
-	/* Look-aheads and copies were other threads' of the parent. */
+	/* Look-aheads and copies belonged to threads of the parent. */
 	atomic_store(&store->scans, 0);
 	store->steppers = 0;
 	store->paused = 0;
@@ -384,7 +386,7 @@ void store_forked(struct store *store)
 	atomic_store(&store->landing.announced, false);
 	store->landing.waiters = NULL;
 	atomic_store(&store->spare, NULL);
-	clock_condition(&store->landing.landed); /* threads of the parent's may wait for it */
+	clock_condition(&store->landing.landed); /* threads of the parent may wait on it */
 }
 
 int store_settle(struct store *store)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Brings bytes to a reader that waits for them, and bounds how long it waits for other readers. */
+/* Brings bytes to a reader that waits for them, and bounds its wait for other readers. */
 #include "window/store_private.h"
 
 #include "io/io_page_cache.h"
@@ -11,13 +11,13 @@
 #include <errno.h>
 
 enum {
-	/* How long to wait for a reader that gets nothing done (ms), or does; then the file's own
-	 * map serves. */
+	/* How long to wait for another reader: so many ms without progress, and so many ns in all.
+	 * Then the file's own map serves. */
 	WAIT_IDLE = 250,
 	WAIT_NS = 2000000000,
 	ANNOUNCED_NS = 20000000,   /* for bytes that were announced */
-	IMPATIENT_NS = 1000000000, /* how long no slow reader is waited for any more */
-	STOPPED_TIMES = 60,        /* ... at most, if the reader has got nothing done meanwhile */
+	IMPATIENT_NS = 1000000000, /* after a wait in vain, how long no thread waits */
+	STOPPED_TIMES = 60,        /* ... times that at most, while the reader makes no progress */
 	LOADS_AT_ONCE = 8,         /* chunks that a waiting thread reads as one request */
 };
 
@@ -27,8 +27,8 @@ void store_waited(struct store *store, uint64_t began)
 	stats_waited(began);
 }
 
-/* Reads what plans have taken on; neighbours in the file are one request. Every claim is given
- * back. *waited: storage was asked. */
+/* Does the reads that plans have taken on, neighbours in the file as one request, and gives every
+ * claim back. *waited: a read asked storage. */
 static int load_now(struct store *store, const struct store_load *loads, unsigned n, bool *waited)
 {
 	int rc = 0;
@@ -66,7 +66,7 @@ static int load_now(struct store *store, const struct store_load *loads, unsigne
 	return rc;
 }
 
-/* What comes behind a chunk that the server brings is wished for with it. Under the store
+/* Wishes for the chunks behind one that the server brings, together with it. Under the store
  * lock. */
 static void wish_on(struct store *store, uint64_t offset, uint64_t end, const struct plan_how *how)
 {
@@ -82,10 +82,10 @@ static void wish_on(struct store *store, uint64_t offset, uint64_t end, const st
 	}
 }
 
-/* Plans as much of [*offset, end) as can be read at once; moves *offset past it. *n is how many
- * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at another reader's
- * chunk, PLAN_COMING and PLAN_PASS when it stopped at bytes for store_await(), PLAN_REST when it stopped at
- * one that cannot be shown in any way. */
+/* Plans as much of [*offset, end) as can be read at once; moves *offset past it. *n: the loads that
+ * were taken on. Returns the last plan: PLAN_BUSY when it stopped at another reader's chunk,
+ * PLAN_COMING or PLAN_PASS at bytes for store_await(), PLAN_REST at a chunk that cannot be shown in
+ * any way. */
 static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t end,
 				 const struct plan_how *how, struct store_load *loads, unsigned *n)
 {
@@ -115,8 +115,8 @@ static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t
 	return plan;
 }
 
-/* Leaves the chunks of a range to the file's own map: all, or those that are not shown. Returns 0, or ENOMEM when
- * the kernel has no map left. */
+/* Leaves the chunks of a range to the file's own map: all, or those that are not shown. Returns 0,
+ * or ENOMEM when the kernel has no map left. */
 static int chunks_leave(struct store *store, uint64_t offset, uint64_t end, bool all)
 {
 	bool left = true;
@@ -129,9 +129,9 @@ static int chunks_leave(struct store *store, uint64_t offset, uint64_t end, bool
 	return left ? 0 : ENOMEM;
 }
 
-/* A read of a page waits for it, and tells a failure and the end of a file that has got shorter. Of many
- * pages the last one comes with the others, or behind them; a read of that one copies less. The file's
- * own map is looked at afterwards, so that is what the chunks must show. */
+/* A read of a page waits for the page, and reports a failure or the end of a file that was
+ * truncated. Of many pages it reads the last one alone, which comes with the others or after them:
+ * that copies less. The caller then looks at the file's own map, so the chunks must show that. */
 int store_await(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
@@ -163,7 +163,7 @@ int store_await(struct store *store, uint64_t offset, uint64_t length)
 	return 0;
 }
 
-/* The file's own map serves from here on. */
+/* Leaves a range to the file's own map from here on. */
 static int chunks_rest(struct store *store, uint64_t offset, uint64_t end)
 {
 	stats_add(STATS_FALLBACKS, 1);
@@ -193,7 +193,7 @@ bool arena_is_scanned(struct store *store)
 /* The patience of a thread that waits for a chunk that another reader reads. */
 struct patience {
 	uint64_t since; /* ns: when the wait began; 0: it has not */
-	unsigned idle;  /* ms of it without the other one's getting anything done */
+	unsigned idle;  /* ms of it without progress of the other reader */
 	uint64_t progress;
 };
 
@@ -206,9 +206,9 @@ bool is_impatient(const struct store *store)
 		!(store->arena && arena_progressed(store->arena, store->patience.stopped_at)));
 }
 
-/* Waiting long once is enough: a stopped reader has more than one chunk in hand. A reader that
- * may be stopped for ever is tried again ever more rarely, so that it costs next to nothing; one
- * that is only slow, as soon as ever. Under the store lock. */
+/* Ends waits for a while, after a long one: a stopped reader has more than one chunk in hand. For a
+ * reader that makes no progress at all the time doubles, so that it costs next to nothing; for a
+ * slow one it stays the shortest. Under the store lock. */
 static void lose_patience(struct store *store, const struct patience *patience)
 {
 	uint64_t now = clock_now(), longer = 2 * store->patience.stopped_ns;
@@ -224,7 +224,8 @@ static void lose_patience(struct store *store, const struct patience *patience)
 	store->patience.stopped_until = now + longer;
 }
 
-/* Whether to ask again for it, after a while; false: go without it. */
+/* Waits a while for the chunk at `offset`. Returns true to ask for it again, false to go on without
+ * it. */
 static bool wait_on(struct store *store, uint64_t offset, struct patience *patience)
 {
 	uint64_t progress, now = clock_now();
@@ -249,8 +250,8 @@ static bool wait_on(struct store *store, uint64_t offset, struct patience *patie
 	return true;
 }
 
-/* What has been announced comes in the order of the file and many at once. Returns whether it was
- * not there yet. */
+/* Waits for announced bytes, which come in the order of the file and many at once. Returns whether
+ * they were not there yet. */
 static bool wait_announced(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t until = clock_now() + ANNOUNCED_NS;
@@ -271,7 +272,7 @@ static bool wait_announced(struct store *store, uint64_t offset, uint64_t length
 	return waited;
 }
 
-/* For what the page cache has no arena is made. Under the store lock. */
+/* Whether the page cache has all of a range that no arena is made for yet. Under the store lock. */
 static bool is_left_to_cache(struct store *store, uint64_t offset, uint64_t end)
 {
 	bool left = !store->arena && store->believe_cache;
@@ -287,7 +288,7 @@ static bool is_left_to_cache(struct store *store, uint64_t offset, uint64_t end)
 	return left;
 }
 
-/* *waited: another reader was waited for. */
+/* *waited: the thread has waited for storage or for another reader. */
 static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waited)
 {
 	struct store_load loads[LOADS_AT_ONCE];
@@ -311,7 +312,7 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 		enum store_plan plan = plan_many(store, &offset, end, &how, loads, &n);
 
 		*waited |= plan == PLAN_BUSY || plan == PLAN_COMING || plan == PLAN_PASS;
-		if (offset > start) /* it comes, by whichever process */
+		if (offset > start) /* bytes come, whichever process reads them */
 			patience = (struct patience){0};
 		if (n) {
 			rc = load_now(store, loads, n, waited);
@@ -320,7 +321,7 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 			if (rc == ENOMEM || rc == EBADF)
 				rc = chunks_rest(store, start, offset);
 			if (rc && (how.widen > ARENA_BLOCK || how.guess)) {
-				/* Perhaps it was not our bytes that failed. */
+				/* Perhaps only the neighbours' bytes cannot be read. */
 				how.widen = ARENA_BLOCK;
 				how.guess = GUESS_NOTHING;
 				offset = start;
@@ -336,10 +337,10 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 			rc = ENOMEM;
 		} else if (plan == PLAN_BUSY && !wait_on(store, offset, &patience)) {
 			if (!how.alone && store->link.socket.fd >= 0) {
-				how.alone = true; /* perhaps it is not claimed */
+				how.alone = true; /* perhaps no process has claimed it */
 				continue;
 			}
-			/* Its reader lives but does not come on: go without it. */
+			/* The chunk's reader lives but makes no progress: go on without it. */
 			rc = chunks_rest(store, offset, offset + 1);
 			offset = (offset / ARENA_CHUNK + 1) * ARENA_CHUNK;
 			patience = (struct patience){0};
@@ -348,9 +349,9 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 	return rc;
 }
 
-/* Whether to bring once more what is not shown. Where only some blocks of a chunk are shown, what
- * others have published among those that were just read is not, before it is asked for. And the
- * look-ahead of a scan that maps few chunks may have taken the first of two. */
+/* Whether to bring a range once more that is not all shown. In a chunk that shows only some blocks,
+ * blocks that other processes published among those just read are shown only when asked for. In a
+ * scan that maps few chunks, look-ahead may have unmapped the first of two. */
 static bool may_be_shown_again(struct store *store, uint64_t offset, uint64_t end)
 {
 	if (store_maps_few(store))
@@ -361,8 +362,9 @@ static bool may_be_shown_again(struct store *store, uint64_t offset, uint64_t en
 	return false;
 }
 
-/* Look-ahead must not take the maps of what the program of such a scan is about to read. In a job, whose servers
- * bring chunks, this cost a second epoch a read of storage. */
+/* Marks chunks as used, so that look-ahead does not unmap what the program of such a scan is about
+ * to read. A job, whose servers bring chunks, does without: there this cost a second epoch a read
+ * of storage. */
 static void use_all(struct store *store, uint64_t offset, uint64_t end)
 {
 	uint64_t chunks = (end - 1) / ARENA_CHUNK - offset / ARENA_CHUNK + 1;
@@ -390,7 +392,7 @@ int arena_bring(struct store *store, uint64_t offset, uint64_t end)
 		covered = rc || store_covers(store, offset, end - offset);
 	}
 	if (!covered && atomic_load(&store->enabled)) {
-		/* Pointers are about to be handed out of what could not be shown. */
+		/* The caller is about to hand out pointers into chunks that could not be shown. */
 		rc = chunks_leave(store, offset, end, false);
 		if (!rc)
 			rc = store->ops->stand_in(store, offset, end, &waited);
@@ -405,7 +407,8 @@ int store_bring(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, size = store->file.size;
 
-	/* The file may have got longer since: behind the end that the store was told its own map serves. */
+	/* The file may have grown: its own map serves what is beyond the end that the store was
+	 * told. */
 	return offset < size ? store->ops->bring(store, offset, end < size ? end : size) : 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Serves a window from the page cache.
  *
- * The window shows the data file and nothing else. Bytes that a program waits for are one request
- * to the page cache, and what it is seen to hold is remembered.
+ * The window shows the data file and nothing else. The store asks the page cache in one request for
+ * bytes that a program waits for, and remembers which bytes it has seen there.
  */
 #include "window/store_private.h"
 
@@ -11,13 +11,13 @@
 #include "util/stats.h"
 
 enum {
-	STREAK_MAX = 6, /* at most 2 to this many values go unasked */
-	ROOM_PARTS = 4, /* of memory; of which one is left for all else */
+	STREAK_MAX = 6, /* at most 2 to this many values go unchecked */
+	ROOM_PARTS = 4, /* of memory; one of them is left for all else */
 };
 
-/* A reader that has come to where the look-ahead still is, or is not yet: smaller requests would
- * spoil what that has not asked for. What is there, or asked for already, is not asked for again.
- */
+/* Brings whole chunks to a reader that has reached the look-ahead, or is in front of it. Smaller
+ * requests would spoil the ranges that the look-ahead has not asked for. Chunks that are in memory,
+ * or being read, cost no request. */
 static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
 {
 	uint64_t first = offset / ARENA_CHUNK, last = (end - 1) / ARENA_CHUNK, asked = 0;
@@ -42,7 +42,7 @@ static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
 	return true;
 }
 
-/* All of it as one request to the page cache. */
+/* Asks the page cache for the whole range in one request. */
 static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 {
 	bool lone = is_lone(store, offset, end), there;
@@ -50,8 +50,8 @@ static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 	uint64_t began;
 	int rc = 0;
 
-	/* The more often values were found there, the more of them pass unasked; but not in front
-	 * of what a scan has read. */
+	/* The more often values were found there, the more of them pass unchecked; but each is
+	 * checked while a scan brings the file. */
 	if (store->believe_cache && store_keeps(store)) {
 		if (is_cached_at(store, end - 1))
 			return 0;
@@ -93,7 +93,7 @@ static enum store_plan cache_plan(struct store *store, uint64_t offset, uint64_t
 	if (store->shown.taints[chunk])
 		return PLAN_BUSY;
 	store->shown.taints[chunk] = 1;
-	/* In whole blocks: a direct read takes nothing else. */
+	/* In whole blocks: a direct read accepts nothing else. */
 	*load = (struct store_load){
 		.offset = first,
 		.length = block_end(offset + *length) * ARENA_BLOCK - first,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Serves a window from a container: shared memory over a scratch file.
  *
- * The scratch file is sparse and unlinked. As long as no transaction lives a chunk may simply go;
- * it is brought again when it is wanted. Else its bytes are written to the scratch file before that
- * is put under the window, and from then on it is as good as a file in the page cache.
+ * The scratch file is sparse and unlinked. While no transaction lives, a chunk may simply go; the
+ * store brings it again when it is wanted. Otherwise the store writes its bytes to the scratch file
+ * before it puts that file under the window. From then on the chunk is as good as one in the page
+ * cache.
  */
 #include "util/whole.h"
 #include "window/store_private.h"
@@ -16,7 +17,7 @@
 
 static int spill_write(struct store *store, uint64_t offset, const uint8_t *bytes, uint64_t length)
 {
-	/* It is the one under the window; a file of the program's is not to be written to. */
+	/* Only the file under the window may be written to, not one of the program's. */
 	if (!descriptor_is(store->packed->scratch, store->file.device, store->file.inode))
 		return errno;
 	if (!limits_allow_file(offset + length))
@@ -36,7 +37,7 @@ static int chunk_spill(struct store *store, uint64_t chunk, bool *whole)
 		return 0;
 	while (first < end && !rc) {
 		n = arena_missing(store->arena, first, end, &run);
-		/* What is published lies in front of the next hole. */
+		/* The published blocks lie in front of the next hole. */
 		rc = spill_write(store, first * ARENA_BLOCK, bytes + first * ARENA_BLOCK,
 				 (n ? run * ARENA_BLOCK : stop) - first * ARENA_BLOCK);
 		*whole = !n && first == chunk * ARENA_BLOCKS;
@@ -112,7 +113,7 @@ static bool bring_copies(struct store *store, uint64_t offset, uint64_t bytes)
 	return plan != PLAN_BUSY && plan != PLAN_REST;
 }
 
-/* It is decompressed in whole pieces. */
+/* A container is decompressed in whole pieces. */
 static bool pieces_come_whole(struct store *store)
 {
 	(void)store;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Plans what is read into the arena or the page cache, and shows it when it has come. */
+/* Plans reads into the arena or the page cache, and shows their bytes when they have come. */
 #include "window/store_private.h"
 
 #include "io/io_page_cache.h"
@@ -13,20 +13,20 @@
 
 enum {
 	PREPARE = 8,            /* chunks at a time */
-	PREPARE_AHEAD = 24,     /* chunks: as far as that */
-	AROUND = 128 << 10,     /* bytes: the kernel's own */
-	AROUND_TIMES = 2,       /* in a chunk; then 0.5 ms each were its 1.2 ms */
+	PREPARE_AHEAD = 24,     /* chunks: how far ahead */
+	AROUND = 128 << 10,     /* bytes: as the kernel reads around */
+	AROUND_TIMES = 2,       /* reads in a chunk; at 0.5 ms each they were its 1.2 ms */
 	ALONE_TIMES = 6,        /* the threshold when neighbours are not read along */
-	EPOCH_SHARE = 16,       /* of the file, one part in so many; then all of it will be read */
+	EPOCH_SHARE = 16,       /* one part in so many of the file: then all of it will be read */
 	EPOCH_ALONE = 8,        /* the same when neighbours are not read along */
 	EPOCH_LEAST = 64 << 20, /* bytes */
 	EPOCH_AGAIN = 16,       /* one part in so many is read twice to save a request */
-	LOST_MAX = 8,           /* in a row, and nothing more is passed on */
+	LOST_MAX = 8,           /* in a row, then no more loads are passed on */
 };
 
-/* Half a huge page gets no entries before the other half is shown: they would stand in the way of
- * the one for all of it. Of what a guess has read along, a program that reads at random uses few
- * pages, each with one fault, where entries for a chunk are 16 calls. */
+/* Half a huge page gets no page-table entries before the other half is shown: they would prevent
+ * the one entry for both. Of the bytes that a guess has added, a program that reads at random uses
+ * few pages, each with one fault; entries for a chunk take 16 calls. */
 static void map_landed(const struct store *store, const struct store_load *load)
 {
 	uint64_t other = load->chunk ^ (ARENA_PAIR - 1);
@@ -37,7 +37,7 @@ static void map_landed(const struct store *store, const struct store_load *load)
 		map_read(store, load->offset, STORE_FAULT);
 }
 
-/* Shows what is published already. Under the store lock; the caller has seen the blocks
+/* Shows blocks that are published already. Under the store lock; the caller has seen the blocks
  * published. */
 static enum store_plan show_published(struct store *store, uint64_t chunk, uint64_t first,
 				      uint64_t last)
@@ -49,7 +49,7 @@ static enum store_plan show_published(struct store *store, uint64_t chunk, uint6
 		shed(store);
 	if (fresh && !arena_pin(store->arena, chunk))
 		return PLAN_BUSY;
-	/* Only a pin makes the look last. */
+	/* Before the pin another process may have evicted the chunk. */
 	if (fresh && arena_missing(store->arena, first, last, &run)) {
 		arena_unpin(store->arena, chunk);
 		return PLAN_BUSY;
@@ -65,12 +65,12 @@ static enum store_plan show_published(struct store *store, uint64_t chunk, uint6
 	return PLAN_REST;
 }
 
-/* What is read ahead of a scan is not worth the maps of what its program reads now. */
+/* Reserves memory. Look-ahead of a scan may not take the maps of what its program reads now. */
 static bool reserve(struct store *store, uint64_t blocks, bool urgent)
 {
 	uint64_t before;
 
-	/* A try that fails says to all that memory is short. */
+	/* A failed try tells all processes that memory is short. */
 	for (unsigned tries = 0; tries < 2; tries++) {
 		shed(store);
 		if (arena_reserve(store->arena, blocks))
@@ -84,8 +84,8 @@ static bool reserve(struct store *store, uint64_t blocks, bool urgent)
 	return arena_reserve(store->arena, blocks);
 }
 
-/* The run of missing blocks of a chunk in which `wanted` lies: what a scan will want in a moment
- * comes with the same request. */
+/* Finds the run of missing blocks of a chunk around `wanted`: one request brings what a scan will
+ * want in a moment, too. */
 static uint64_t missing_around(struct store *store, uint64_t chunk, uint64_t wanted, uint64_t *run)
 {
 	uint64_t start, end, first, n;
@@ -116,9 +116,8 @@ bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struc
 	return whole || widen >= ARENA_CHUNK || blocks >= ARENA_BLOCKS / 2;
 }
 
-/* The same in whole pieces, of which a block in the middle that is there makes no two: of what is
- * packed, and where requests are dear. Returns how many blocks are missing in the `*count` from
- * *run on. */
+/* The same in whole pieces, for containers and where requests are expensive: a present block in the
+ * middle does not split them. Returns how many blocks are missing in the `*count` from *run on. */
 static uint64_t missing_pieces(struct store *store, uint64_t chunk, uint64_t first, uint64_t last,
 			       uint64_t piece, uint64_t *run, uint64_t *count)
 {
@@ -146,14 +145,14 @@ void store_guess(struct store *store, enum store_guess guess)
 	atomic_store(&store->guess, guess);
 }
 
-/* How far a wish is widened. A program that reads at random reads all of the file in the end, or
- * a little: which it is cannot be known. So all of a chunk comes when as much has been spent on
- * it as it costs (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than
- * twice the least); and before that what is around, as with the kernel's own reading around, for
- * it costs hardly more. A program that has asked for nothing around pays with the chunk at most
- * 0.4 times more than with what it has asked for. Large values get nothing around them either,
- * because that would cost as much as the values themselves: reading 400 of 5,000 values of 100 KB brought
- * 2.4 times their bytes when the third read brought the whole chunk. */
+/* How far a request is widened. A program that reads at random reads all of the file in the end, or
+ * a little; the store cannot know which. So all of a chunk comes when its reads have cost as much
+ * as the chunk (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than twice the
+ * least). Before that its neighbours come, as with the kernel's own read-around: they cost hardly
+ * more. A program that got no neighbours pays with the chunk at most 0.4 times more than with what
+ * it has asked for. Large values get no neighbours, which would cost as much as the values. Reading
+ * 400 of 5,000 values of 100 KB brought 2.4 times their bytes when the third read brought the whole
+ * chunk. */
 static uint64_t widen_guess(struct store *store, uint64_t chunk, const struct plan_how *how)
 {
 	bool around = how->guess == GUESS_AROUND && !how->large;
@@ -163,9 +162,9 @@ static uint64_t widen_guess(struct store *store, uint64_t chunk, const struct pl
 	return around ? AROUND : ARENA_BLOCK;
 }
 
-/* Whether so much of the file has been read at random, never the same twice, that all of it will
- * be: an epoch. The best guess is that as much is still to come as has been (Gott, Nature 363,
- * 1993), and then what is missing around a value costs less than the requests that it saves. */
+/* Whether programs have read so much of the file at random, nothing twice, that they will read all
+ * of it: an epoch. The best guess is that as much is still to come as was read (Gott, Nature 363,
+ * 1993). Then the missing bytes around a value cost less than the requests that they save. */
 static bool is_epoch(struct store *store, enum store_guess guess)
 {
 	uint64_t read = arena_pieces_blocks(store->arena) * ARENA_BLOCK;
@@ -189,7 +188,8 @@ static struct store_load load_of(struct store *store, uint64_t chunk, uint64_t f
 	};
 }
 
-/* Of a file for which there is not enough room little would still be there when it is wanted. */
+/* Whether the arena has room for the whole file. Without it, most chunks would be evicted before
+ * their next use. */
 static bool has_room(struct store *store)
 {
 	return arena_room(store) >= store->file.data;
@@ -230,7 +230,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	}
 	if (!arena_claim(store->arena, chunk))
 		return PLAN_BUSY;
-	/* What the page cache has of a chunk that is shown needs no neighbours. */
+	/* Bytes that the page cache has of a shown chunk need no neighbours. */
 	if (widen > how->widen && is_shown(store, chunk) &&
 	    is_cached_beneath(store, first * ARENA_BLOCK, (last - first) * ARENA_BLOCK))
 		widen = how->widen;
@@ -245,7 +245,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 		load->passed_on = true;
 		return PLAN_LOAD;
 	}
-	/* Not to read much again that is there. */
+	/* Do not read much again that is in the arena. */
 	if (epoch && count > n + n / EPOCH_AGAIN)
 		n = count = missing_around(store, chunk, first, &run);
 	else if (how->guess == GUESS_CHUNKS && count > n + n / 3)
@@ -308,15 +308,15 @@ enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *lengt
 
 void *store_place(const struct store_load *load)
 {
-	/* Readers may be looking at blocks that are published. A decoder leaves other bytes there for a moment,
-	 * and for good if it fails or its process ends. */
+	/* Readers may be looking at published blocks. A decoder leaves other bytes there for a
+	 * moment, and for good if it fails or its process ends. */
 	return load->arena && !load->passed_on && load->blocks * ARENA_BLOCK == load->length
 		       ? arena_place(load->arena, load->offset, load->length)
 		       : NULL;
 }
 
-/* The first chunks that no process has tried to prepare, a little way in front of `chunk`;
- * false: there are none. */
+/* Finds the first chunks, a little way in front of `chunk`, that no process has tried to prepare.
+ * Returns false if there are none. */
 static bool find_unprepared(const struct store *store, uint64_t chunk, bool forward,
 			    uint64_t *first)
 {
@@ -340,7 +340,7 @@ void store_prepare(struct store *store, uint64_t offset, bool forward)
 	if (store->arena && atomic_load(&store->scans) && store->link.socket.fd < 0 &&
 	    find_unprepared(store, offset / ARENA_CHUNK, forward, &first)) {
 		arena = store->arena;
-		store->landing.loads++; /* so that it is not closed meanwhile */
+		store->landing.loads++; /* so that the arena is not closed meanwhile */
 	}
 	pthread_mutex_unlock(&store->lock);
 	if (!arena)
@@ -400,8 +400,8 @@ int store_begin_passed(struct store *store, uint64_t offset, uint64_t length)
 		if (readahead(fd, (off_t)at,
 			      end - at < IO_READAHEAD_STEP ? end - at : IO_READAHEAD_STEP))
 			return errno;
-	/* A file system may keep what is read in a cache of its own, as GPFS does: then others would
-	 * read all of it again. */
+	/* A file system may keep what it reads in a cache of its own, as GPFS does. Other processes
+	 * would then read all of it again. */
 	if (!store->kept && !io_pages_cached(fd, offset, length, &pages))
 		store->kept = pages > 0;
 	return store->kept ? 0 : ENODATA;
@@ -437,13 +437,13 @@ void arena_land(struct store *store, const struct store_load *load, int error)
 	if (load->arena == store->arena)
 		set_own(store, load->chunk);
 	if (load->arena != store->arena || !atomic_load(&store->enabled)) {
-		arena_release(load->arena, load->chunk); /* it is not wanted now */
+		arena_release(load->arena, load->chunk); /* the chunk is not wanted now */
 		return;
 	}
 	/* A claimed chunk is not evicted, so this pin holds. */
 	fresh = fresh && arena_pin(load->arena, load->chunk);
 	arena_release(load->arena, load->chunk);
-	/* Where the file is shown that would read it. */
+	/* Page-table entries of a chunk that shows the file would make the kernel read the file. */
 	if ((fresh || is_shown(store, load->chunk)) && chunk_show(store, load->chunk, first, end))
 		map_landed(store, load);
 	else if (fresh)
@@ -454,7 +454,7 @@ void arena_land(struct store *store, const struct store_load *load, int error)
 int store_finish(struct store *store, const struct store_load *load, const void *buffer, int error,
 		 size_t done)
 {
-	/* Short is right at the end of the file alone. */
+	/* A short read is right only at the end of the file. */
 	if (!error && done < load->length && load->offset + done < store->file.size)
 		error = EIO;
 	if (!error && load->arena && !load->passed_on &&
@@ -487,10 +487,10 @@ bool store_wait(struct store *store, uint64_t offset, uint64_t *progress)
 	pthread_mutex_lock(&store->lock);
 	arena = store->arena;
 	impatient = is_impatient(store);
-	store->landing.loads++; /* so that it is not closed under the wait */
+	store->landing.loads++; /* so that the arena is not closed under the wait */
 	pthread_mutex_unlock(&store->lock);
 	free_now = !arena || arena_wait(arena, chunk, WAIT_SLICE);
-	/* A chunk without a claim may be the server's to bring. */
+	/* A server may be bringing a chunk that has no claim. */
 	if (free_now && arena && !impatient)
 		free_now = arena_wish_wait(arena, chunk, WAIT_SLICE);
 	if (!free_now && progress)

@@ -17,18 +17,18 @@
 
 enum {
 	COLD_MAX = 6,         /* at most 2 to this many looks go without a try */
-	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or gives up */
+	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or drops */
 	LOOK_WHOLE = 8, /* of chunks found in a row one in so many is looked at page by page */
-	TAKE_ROW = 4,   /* so many in a row, and others are taken to be there as well */
-	TAKE_MOST = 16 * ARENA_CHUNK, /* bytes at a time */
-	TAKE_STEP = 4 * ARENA_CHUNK,  /* ... of which a page is tried at each of these */
+	TAKE_ROW = 4,   /* chunks in a row, before the next ones are assumed cached */
+	TAKE_MOST = 16 * ARENA_CHUNK, /* bytes assumed at a time */
+	TAKE_STEP = 4 * ARENA_CHUNK,  /* ... and one page is tried for each of these */
 	TAKE_FOUND =
-		64,   /* the same at random: a chunk that is wrongly taken costs a request a page */
+		64,   /* TAKE_ROW of random reads: a wrongly assumed chunk costs a request a page */
 	VAIN_MAX = 6, /* at most 2 to this many values go without a look at their chunks */
 	LOOK_ALL = 128 << 10, /* bytes: a look at so many pages costs little more than at one */
 };
 
-/* Page faults that had to read. */
+/* Page faults of the process that had to read. */
 static long faults_of_process(void)
 {
 	struct rusage usage = {0};
@@ -48,7 +48,8 @@ static void clip(uint64_t chunk, uint64_t offset, uint64_t length, uint64_t *fir
 		*end = (chunk + 1) * ARENA_BLOCKS;
 }
 
-/* Another thread may be putting the file under it at this moment. Returns false if it has. */
+/* Marks an idle chunk as used. Returns false if another thread has put the file under it
+ * meanwhile. */
 static bool use_idle(const struct store *store, uint64_t chunk)
 {
 	unsigned char idle = CHUNK_IDLE;
@@ -68,10 +69,10 @@ void store_use(struct store *store, const void *page)
 			memory_order_relaxed);
 }
 
-/* Whether the arena still shows a chunk in which blocks were found to be published. Where a chunk that leaves the
- * arena is saved first, a block that another process has published since is not (chunk_rest()). The blocks' bits
- * are read before, with acquire. Where a change of memory becomes visible to all threads at once (x86, Armv8), this
- * side needs no fence. */
+/* Whether the arena still shows a chunk in which blocks were found to be published. A container
+ * saves a chunk before it leaves the arena, but not a block that another process publishes after
+ * that (chunk_rest()). The caller has read the blocks' bits before, with acquire order. Where a
+ * store becomes visible to all threads at once (x86, Armv8), this side needs no fence. */
 static bool is_still_shown(const struct store *store, uint64_t chunk)
 {
 	enum chunk_state state = get_state(store, chunk);
@@ -94,7 +95,7 @@ bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint6
 	if (first >= end)
 		return true;
 	if (likely(state == CHUNK_PART)) {
-		/* A newer snapshot may be letting it go at this moment. */
+		/* A newer snapshot may be retiring the arena at this moment. */
 		struct arena *arena = *(struct arena *const volatile *)&store->arena;
 
 		return arena && arena_present(arena, first, end - first) &&
@@ -134,8 +135,8 @@ int probe_of(struct store *store)
 	return none < 0 ? -1 : none;
 }
 
-/* Tries a page of a file of which the kernel does not tell what it holds: reads it, if it need not
- * wait for that. Each try in vain costs storage a small request, so they become rare. */
+/* Tries a page of a file for which the kernel does not tell what it holds: reads the page, if that
+ * needs no wait. Each try in vain costs storage a small request, so they become rare. */
 static bool is_found_by_trying(struct store *store, uint64_t offset)
 {
 	unsigned skip = atomic_load_explicit(&store->look.cold_skip, memory_order_relaxed), cold;
@@ -161,7 +162,7 @@ static bool is_found_by_trying(struct store *store, uint64_t offset)
 	return false;
 }
 
-/* The file may go on behind this snapshot's end, so only a yes counts. */
+/* The file may go on beyond this snapshot's end, so only a yes counts. */
 static bool is_told_by_window(const struct store *store)
 {
 	uint64_t behind = round_up(store_size(store), HUGE_PAGE);
@@ -194,7 +195,7 @@ bool is_cached(struct store *store, uint64_t offset, uint64_t end)
 {
 	unsigned char pages[ARENA_BLOCKS];
 
-	/* The kernel looks at each page: at many not before one of them gives hope. */
+	/* mincore() looks at each page, so one page is tried before many. */
 	if (offset < end && (end - offset > LOOK_ALL || !is_told(store)) &&
 	    !is_cached_at(store, end - 1))
 		return false;
@@ -221,9 +222,9 @@ bool is_cached_at(struct store *store, uint64_t offset)
 	return !mincore(store->file.base + offset, 4096, &page) && page & 1;
 }
 
-/* Whether all of a chunk is in the page cache. To look at each page costs as much as half the
- * faults for them, so where chunks were found there in a row, most are tried: often enough to find
- * what is left of a request of the kernel's that failed. */
+/* Whether all of a chunk is in the page cache. A look at each page costs half as much as the faults
+ * for them. So after chunks that were found there in a row, most are sampled: densely enough to
+ * find what is left of a failed request of the kernel. */
 static bool is_warm(struct store *store, uint64_t first, uint64_t last)
 {
 	struct store_warm *warm = &store->look.warm;
@@ -236,20 +237,20 @@ static bool is_warm(struct store *store, uint64_t first, uint64_t last)
 	return there;
 }
 
-/* Whether the program goes over the file. */
+/* Whether the program reads the chunks of the file in order, forward or backward. */
 static bool is_near(struct store_warm *warm, uint64_t chunk)
 {
 	uint64_t last = warm->last;
 
 	warm->last = chunk + 1;
-	if (last != chunk + 1) /* else it is asked for once more */
+	if (last != chunk + 1) /* else the program asks for the same chunk again */
 		warm->near = !last || chunk == last || chunk + 2 == last;
 	return warm->near;
 }
 
 /* Whether all of a chunk is in the page cache, for a program that reads at random. A look at 256
  * pages takes 15 us. As long as parts of the file are missing, looks are in vain and become rare.
- * After TAKE_FOUND looks in a row that found all, chunks are taken to be there, as in a scan. */
+ * After TAKE_FOUND looks in a row that found all, chunks are assumed cached, as in a scan. */
 static bool is_warm_at_random(struct store *store, uint64_t first, uint64_t last)
 {
 	struct store_warm *warm = &store->look.warm;
@@ -271,7 +272,8 @@ static bool is_warm_at_random(struct store *store, uint64_t first, uint64_t last
 	return false;
 }
 
-/* The chunk at an offset; where it borders on what was taken last, more of them that way. */
+/* The range to assume cached: the chunk at an offset, or twice the last range where it borders on
+ * that. */
 static void take_range(const struct store_warm *warm, uint64_t at, uint64_t *first, uint64_t *end)
 {
 	uint64_t length = 2 * (warm->end - warm->first);
@@ -286,10 +288,10 @@ static void take_range(const struct store_warm *warm, uint64_t at, uint64_t *fir
 		*first = *end > length ? *end - length : 0;
 }
 
-/* Whether a chunk is taken to be in the page cache, because those before it were. A try is a system
- * call of 1 us, and nine of them for each chunk were 12 % of a scan of single pages. So a page is
- * tried here and there, and as soon as the process takes a fault that has to read, or a read fails,
- * chunks are looked at singly again. */
+/* Whether a chunk is assumed to be in the page cache, because those before it were. A try is a
+ * system call of 1 us; nine for each chunk were 12 % of a scan of single pages. So only a few pages
+ * are tried. When the process takes a major fault, or a read fails, the store looks at each chunk
+ * again. */
 static bool is_taken(struct store *store, uint64_t chunk, bool near)
 {
 	struct store_warm *warm = &store->look.warm;
@@ -317,9 +319,9 @@ static bool is_taken(struct store *store, uint64_t chunk, bool near)
 	return true;
 }
 
-/* The window shows other memory there, so cachestat(2) is asked; a page that the kernel is still reading counts as
- * cached, and a pread waits for it. A kernel without that call needs a second map of the file: 400 random reads of 3 KB
- * then took 48 ms of processor time instead of 42. */
+/* The window shows other memory there, so this asks cachestat(2). A page that the kernel is still
+ * reading counts as cached, and a pread waits for it. A kernel without that call needs a second map
+ * of the file: 400 random reads of 3 KB then took 48 ms of processor time instead of 42. */
 bool is_cached_beneath(struct store *store, uint64_t offset, uint64_t length)
 {
 	unsigned char pages[ARENA_BLOCKS];
@@ -361,7 +363,8 @@ bool read_beneath(struct store *store, void *buffer, uint64_t offset, size_t len
 	return true;
 }
 
-/* Few blocks of a chunk that shows the arena are sooner copied there (load_now()) than shown. */
+/* In a chunk that shows the arena, copying a few blocks (load_now()) costs less than showing the
+ * file. */
 bool is_coming(struct store *store, uint64_t offset, uint64_t length, const struct plan_how *how)
 {
 	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1);

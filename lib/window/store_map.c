@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* --- the kernel's maps that the windows of this process take ----------------------------------- */
+/* --- the kernel's maps that the windows of this process take --- */
 
-/* The kernel gives a process so many (vm.max_map_count, 65,530 by default), and after that not even
- * malloc() gets memory. A window that shows one file is one map; each border between file and arena
- * in it makes one more. So borders are counted, over all windows, and half of the kernel's number
- * is for the program. A window that comes when the others have the rest gets a few all the same,
- * for with none it could show nothing; all such ones together half as much again. */
+/* The kernel limits the maps of a process (vm.max_map_count, 65,530 by default); beyond that not
+ * even malloc() gets memory. A window that shows one file is one map; each border between file and
+ * arena in it adds one. So the store counts borders over all windows, and leaves half of the limit
+ * to the program. A window that comes when the others have used up the rest still gets a few, for
+ * with none it could show nothing; all such windows together get half as much again. */
 enum { MAPS_DEFAULT = 65530, MAPS_SHARE = 2, WINDOW_SHARE = 64, LEASTS_SHARE = 2, WORD = 64 };
 
 static _Atomic int64_t process_borders;
@@ -76,7 +76,7 @@ static int64_t borders_around(const struct store *store, uint64_t chunk)
 	return n;
 }
 
-/* So many more than before. */
+/* Counts so many more borders. */
 static void borders_add(struct store *store, int64_t more)
 {
 	store->shown.borders += more;
@@ -90,9 +90,10 @@ void borders_clear(struct store *store)
 
 enum { MAPPED_KEEP = 4 }; /* chunks that stay mapped however short memory is */
 
-/* The same without a descriptor, which the program has closed. The window's front is always the
- * file's; of a shared map Linux makes a second one, which may be longer and begins where the first
- * does, and of that a part can be moved. Where that part was, another thread may have a map at once. */
+/* show_file() without a descriptor, which the program has closed. The window's front always shows
+ * the file. From a shared map Linux makes a second one, which may be longer and begins where the
+ * first does; a part of it can be moved. As soon as the part has left, another thread may map
+ * memory there. */
 static bool show_file_again(const struct store *store, uint64_t offset, uint64_t end)
 {
 	size_t length = end - offset;
@@ -108,9 +109,9 @@ static bool show_file_again(const struct store *store, uint64_t offset, uint64_t
 	return shown;
 }
 
-/* The same by the descriptor. Of a program that has its maps locked (mlockall(2)) the kernel would
- * read all of a new one within the call, or refuse it; a second one is locked as the window's front
- * is. */
+/* show_file() by the descriptor. For a program that has its maps locked (mlockall(2)), the kernel
+ * would read all of a new map within the call, or refuse it. A second map of the window's front is
+ * locked only if the front is. */
 static bool show_file_by(const struct store *store, uint64_t offset, uint64_t end)
 {
 	if (!store->file.locks) {
@@ -129,15 +130,15 @@ void locks_look(struct store *store)
 	unsigned char page = 0;
 	void *map = mmap(NULL, ARENA_BLOCK, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	/* A page is there before it is touched if the kernel locks it. */
+	/* A page is in memory before it is touched only if the kernel locks it. */
 	store->file.locks = map == MAP_FAILED ? errno == EAGAIN
 					      : !mincore(map, ARENA_BLOCK, &page) && page & 1;
 	if (map != MAP_FAILED)
 		munmap(map, ARENA_BLOCK);
 }
 
-/* Lays the file under [offset, end) of the window, whatever has become of its descriptor. false: as
- * show_file_whole(). */
+/* Lays the file under [offset, end) of the window, even if the program has closed its descriptor.
+ * Returns as show_file_whole(). */
 static bool show_file(const struct store *store, uint64_t offset, uint64_t end)
 {
 	uint8_t *start = store->file.base + offset;
@@ -198,8 +199,8 @@ void runs_clear(struct store *store, uint64_t chunk)
 	}
 }
 
-/* Takes a chunk out of the arena's hands: what was handed out goes on being right. false: the
- * kernel refuses, and the arena stays under it. */
+/* Puts the file back under a chunk; pointers that were handed out stay right. Returns false if the
+ * kernel refuses: the arena stays under the chunk. */
 static bool chunk_rest(struct store *store, uint64_t chunk)
 {
 	enum chunk_state before = get_state(store, chunk);
@@ -212,9 +213,9 @@ static bool chunk_rest(struct store *store, uint64_t chunk)
 		return true;
 	chunk_span(store, chunk, &start, &end);
 	borders = borders_around(store, chunk);
-	/* The state changes before save() looks which blocks are published: another process may publish one behind
-	 * that look, which then no thread hands out (store_has()). It changes before the map does, so that no
-	 * thread takes the chunk for the arena's. */
+	/* The state changes before save() looks which blocks are published: no thread hands out a
+	 * block that another process publishes after that look (store_has()). It changes before the
+	 * map does, so that no thread takes the chunk for the arena's. */
 	set_state(store, chunk, CHUNK_REST);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (store->ops->save && store->ops->save(store, chunk, &spilled))
@@ -232,7 +233,7 @@ stay:
 	return false;
 }
 
-/* Room for two chunks more in the ring. */
+/* Makes room for two more chunks in the ring. */
 static bool ring_room(struct store *store)
 {
 	uint64_t room = store->shown.mapped_room ? store->shown.mapped_room * 2 : 64, *ring;
@@ -259,7 +260,7 @@ static void ring_put(struct store *store, uint64_t chunk)
 			    store->shown.mapped_room] = chunk;
 }
 
-/* Takes the oldest one out. */
+/* Takes the oldest chunk out. */
 static uint64_t ring_take(struct store *store)
 {
 	uint64_t chunk = store->shown.mapped[store->shown.mapped_first];
@@ -269,7 +270,7 @@ static uint64_t ring_take(struct store *store)
 	return chunk;
 }
 
-/* The oldest one becomes the newest. */
+/* Makes the oldest chunk the newest. */
 static void ring_turn(struct store *store)
 {
 	ring_put(store, ring_take(store));
@@ -280,7 +281,7 @@ static uint64_t *ring_at(const struct store *store, uint64_t n)
 	return &store->shown.mapped[(store->shown.mapped_first + n) % store->shown.mapped_room];
 }
 
-/* Takes one out wherever it stands: no chunk is in the ring twice. Those before it move up. */
+/* Takes a chunk out wherever it stands: no chunk is in the ring twice. Older ones move up. */
 static void ring_drop(struct store *store, uint64_t chunk)
 {
 	uint64_t n = 0;
@@ -299,7 +300,7 @@ bool chunk_leave(struct store *store, uint64_t chunk)
 	bool shown = is_shown(store, chunk);
 
 	if (get_state(store, chunk) == CHUNK_RUNS && !store->ops->save) {
-		/* Between its runs it shows the file already. */
+		/* Between its runs the chunk shows the file already. */
 		store->shown.taints[chunk] = store->shown.epoch;
 		return true;
 	}
@@ -310,7 +311,7 @@ bool chunk_leave(struct store *store, uint64_t chunk)
 	return true;
 }
 
-/* The oldest map; false when the kernel does not let it go. */
+/* Unmaps the oldest chunk. Returns false if the kernel refuses. */
 static bool shed_one(struct store *store)
 {
 	if (!chunk_rest(store, store->shown.mapped[store->shown.mapped_first]))
@@ -319,8 +320,8 @@ static bool shed_one(struct store *store)
 	return true;
 }
 
-/* Whether this process has more than its share. Where a server brings chunks, those in front of the
- * program are the newest, and must not go for want of room that others take. */
+/* Whether this process maps more than its share. Where a server brings chunks, those in front of
+ * the program are the newest, and must not go because other processes take the room. */
 static bool has_too_much(const struct store *store)
 {
 	uint64_t share;
@@ -337,7 +338,8 @@ static bool has_too_much(const struct store *store)
 				   : store->shown.mapped_count > share / ARENA_CHUNK;
 }
 
-/* Whether a cursor stands there: its leaf is read for as long as all of its values last. */
+/* Whether a cursor stands in a chunk: the program reads its leaf for as long as that has values
+ * left. */
 static bool is_stood_on(const struct store *store, uint64_t chunk)
 {
 	uint32_t since = atomic_load_explicit(&store->shown.maps, memory_order_relaxed) -
@@ -346,8 +348,8 @@ static bool is_stood_on(const struct store *store, uint64_t chunk)
 	return since < store->shown.mapped_count / 2;
 }
 
-/* A chunk that was used since the last look is passed over once; one that a cursor stands on,
- * always. If all were used, the oldest of them goes. */
+/* Passes over a chunk once if it was used since the last look, and always if a cursor stands in it.
+ * If all were used, the oldest of them goes. */
 static void pass_over_used(struct store *store)
 {
 	for (uint64_t n = 2 * store->shown.mapped_count; n > 0; n--) {
@@ -386,8 +388,8 @@ bool shed_all(struct store *store)
 	return true;
 }
 
-/* In one piece: a call for each chunk would split each huge page, and wait each time for the locks
- * of the files, which the node's processes share. */
+/* Lays the file in one call. A call for each chunk would split each huge page, and wait each time
+ * for the kernel's locks of the files, which the node's processes share. */
 bool rest_all(struct store *store)
 {
 	if (!store->shown.mapped_count)
@@ -406,7 +408,7 @@ bool rest_all(struct store *store)
 	return true;
 }
 
-/* Whether a chunk may have a map more: the oldest ones go for it. */
+/* Gives up the oldest maps until a chunk may have one more. Returns false if it may not. */
 static bool maps_make_room(struct store *store, uint64_t chunk)
 {
 	while (borders_are_many(store)) {
@@ -445,10 +447,10 @@ static bool is_whole(const struct store *store, uint64_t chunk)
 	return arena_present(store->arena, block_of(start), block_of(stop - start));
 }
 
-/* Adds the other half of a huge page to the range that shows all of a chunk, if that shows it, or
- * may: the kernel maps the page with one entry, but only where both halves are laid at once, for
- * those of the first would stand in the way. true: the other half was at rest, and is pinned now.
- */
+/* Adds the other half of a huge page to the range of a whole chunk, if that half shows the arena or
+ * may. The kernel maps the page with one entry, but only where both halves are laid at once:
+ * entries of the first half would prevent that. Returns true if the other half was at rest; it is
+ * pinned now. */
 static bool join_halves(const struct store *store, uint64_t chunk, uint64_t *start, uint64_t *stop)
 {
 	uint64_t other = chunk ^ (ARENA_PAIR - 1), other_start, other_stop;
@@ -460,7 +462,7 @@ static bool join_halves(const struct store *store, uint64_t chunk, uint64_t *sta
 	if (state == CHUNK_REST) {
 		if (!is_whole(store, other) || !arena_pin(store->arena, other))
 			return false;
-		/* Only a pin makes the look last. */
+		/* Before the pin another process may have evicted the chunk. */
 		if (!is_whole(store, other)) {
 			arena_unpin(store->arena, other);
 			return false;
@@ -476,7 +478,7 @@ static bool join_halves(const struct store *store, uint64_t chunk, uint64_t *sta
 	return state == CHUNK_REST;
 }
 
-/* What is known of a chunk that has come to show the arena. */
+/* Records that a chunk has come to show the arena. */
 static void chunk_shown(struct store *store, uint64_t chunk, enum chunk_state state, bool fresh)
 {
 	int64_t borders = borders_around(store, chunk);
@@ -489,7 +491,7 @@ static void chunk_shown(struct store *store, uint64_t chunk, enum chunk_state st
 	}
 }
 
-/* Lays all of a chunk, and the other half of a huge page with it. */
+/* Lays the arena under all of a chunk, and under the other half of its huge page. */
 static bool chunk_map(struct store *store, uint64_t chunk, bool fresh)
 {
 	uint64_t other = chunk ^ (ARENA_PAIR - 1), start, stop;
@@ -511,8 +513,8 @@ static bool chunk_map(struct store *store, uint64_t chunk, bool fresh)
 	return true;
 }
 
-/* Lays blocks [first, end) of a chunk of which not all is there; the holes too, where no old
- * pointer could lead into one. */
+/* Lays the arena under blocks [first, end) of an incomplete chunk; under its holes too, where no
+ * old pointer could lead into one. */
 static bool chunk_map_part(struct store *store, uint64_t chunk, uint64_t first, uint64_t end,
 			   bool fresh)
 {
@@ -551,11 +553,12 @@ bool chunk_show(struct store *store, uint64_t chunk, uint64_t first, uint64_t en
 	}
 	if (!maps_make_room(store, chunk) || !ring_room(store))
 		return false;
-	/* In any epoch since. */
+	/* Threads have handed out pointers into what the page cache had, without asking the store,
+	 * in any epoch since. */
 	if (shows_cached(store, chunk, state))
 		store->shown.taints[chunk] = store->shown.epoch;
 	if (fresh)
-		runs_clear(store, chunk); /* those told of the page cache */
+		runs_clear(store, chunk); /* the bits told of the page cache */
 	return whole ? chunk_map(store, chunk, fresh)
 		     : chunk_map_part(store, chunk, first, end, fresh);
 }

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says how processes that scan one file share memory that cannot hold it.
+/* Decides how processes share memory that cannot hold the file they scan.
  *
- * Together they need each chunk once, as long as the last of them comes to it while it is there.
- * So none maps more than a part of memory, and no look-ahead goes farther in front of the last of
- * them than memory lets chunks stay that were read ahead. The program of a scan never waits for
- * another's: one that is stopped or far slower reads for itself.
+ * Together they need each chunk once, as long as the last of them comes to it while it is in
+ * memory. So no process maps more than a part of memory. No look-ahead is farther in front of the
+ * last scan than memory keeps chunks that were read ahead. The program of a scan never waits for
+ * another scan: one that is stopped or far slower reads for itself.
  */
 #include "window/store_private.h"
 
 enum {
-	SERVED_AHEAD = 3,  /* of what may be pinned, where a server brings chunks */
+	SERVED_AHEAD = 3,  /* one part in so many of what may be pinned, where a server brings
+			      chunks */
 	SINGLE_SHARE = 2,  /* of memory, one part in so many: what a scan maps at most; */
-	SEVERAL_SHARE = 4, /* ... one of several; */
-	SHARES_OF = 3,     /* ... and all of them together so many of */
+	SEVERAL_SHARE = 4, /* ... what one of several scans maps; */
+	SHARES_OF = 3,     /* ... and all scans together so many of */
 	SHARES = 4,        /* ... so many parts; */
-	SHARE_LEAST = 4,   /* ... but so many chunks: branch, leaf, value and what comes next */
-	SCAN_AHEAD = 2,    /* of its share, one part in so many */
+	SHARE_LEAST = 4,   /* ... but at least so many chunks: branch, leaf, value and the next
+			      one */
+	SCAN_AHEAD = 2,    /* of a scan's share, one part in so many */
 	SCAN_APART = 2,    /* of memory, one part in so many: until_used() in arena_rows.c */
 };
 

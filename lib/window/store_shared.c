@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Serves a window from the node's shared memory, over a plain file.
  *
- * What the arena cannot show, the file's own map does. And bytes that are used once may be read
- * past the arena: they would take the place of others in an arena smaller than the data set, which
- * would be read again, and nothing would be gained.
+ * The file's own map shows what the arena cannot. Bytes that are used once may be read past the
+ * arena. In an arena smaller than the data set they would evict chunks that are then read again,
+ * and nothing would be gained.
  */
 #include "window/store_private.h"
 
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* What stays with the file's own map. *waited: it was not there yet. */
+/* Waits for bytes that stay with the file's own map. *waited: they were not in memory yet. */
 static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *waited)
 {
 	uint64_t first = offset, last = end;
@@ -29,7 +29,7 @@ static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *
 			first -= first % ARENA_CHUNK;
 			last = chunk_end(store, (last - 1) / ARENA_CHUNK);
 		}
-		/* The kernel's requests are small, but these it sends off together. */
+		/* The kernel's requests are small, but it sends these off together. */
 		stats_requests((last - first + IO_READAHEAD_STEP - 1) / IO_READAHEAD_STEP,
 			       last - first);
 		for (; first < last; first += IO_READAHEAD_STEP)
@@ -59,7 +59,7 @@ bool store_reads(const struct store *store)
 	return store->ops == &store_shared_ops && store->link.socket.fd < 0;
 }
 
-/* Whether the bytes are in memory that everybody sees. Under the store lock. */
+/* Whether the bytes are in memory that all processes see. Under the store lock. */
 static bool is_found(struct store *store, uint64_t offset, uint64_t end)
 {
 	uint64_t run;
@@ -68,7 +68,7 @@ static bool is_found(struct store *store, uint64_t offset, uint64_t end)
 	       (store->believe_cache && is_cached(store, offset, end));
 }
 
-/* Under the store lock. */
+/* Whether to read the bytes past the arena. Under the store lock. */
 static bool may_pass(struct store *store, uint64_t offset, uint64_t end)
 {
 	if (!store_reads(store) || !atomic_load(&store->enabled) || offset < store->file.low ||
@@ -96,9 +96,9 @@ int store_read(struct store *store, void *buffer, uint64_t offset, size_t length
 	stats_requests(1, done);
 	stats_waited(began);
 	if (rc == EBADF) {
-		*served = false; /* the file's own map is there still */
+		*served = false; /* the descriptor is closed; the file's own map still serves */
 		return 0;
 	}
-	/* Short is right at the end of the file alone. */
+	/* A short read is right only at the end of the file. */
 	return !rc && done < length && offset + done < store->file.size ? EIO : rc;
 }

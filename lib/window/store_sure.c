@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Makes sure of pages of the file's own map before the program touches them.
  *
- * A read that fails is a signal to a program that takes the page fault, and an errno to a system
- * call. So a system call makes sure of a page before it is handed out for the first time, and the
- * program maps it by a minor fault. Later on the kernel may give the page up and read it once more;
- * a failure then is a signal.
+ * A failed read is a signal to a program that takes the page fault, and an errno to a system call.
+ * So a system call makes sure of a page before it is first handed out, and the program maps it by a
+ * minor fault. The kernel may drop the page later and read it again; a failure then is a signal.
  *
- * Where the kernel reads nothing around a fault, the pages are read into the page cache by one
- * request: 0.09 ms for 3 cold pages in place of 0.22 by faults, 0.4 for 50 in place of 3.3 (ext4,
- * MDB_NORDAHEAD). Where it does, a missing page is left to a fault that a system call takes
- * (io_touch()). That costs 0.2 us more than the program's own fault, and on a virtual machine whose
- * kernel has to be asked for each page-table entry 5 to 10.
+ * Where the kernel reads nothing around a fault, one request reads the pages into the page cache.
+ * That takes 0.09 ms for 3 cold pages in place of 0.22 by faults, 0.4 for 50 in place of 3.3 (ext4,
+ * MDB_NORDAHEAD). Where it does, a system call takes the fault of a missing page (io_touch()). That
+ * costs 0.2 us more than the program's own fault, and 5 to 10 us more on a virtual machine whose
+ * kernel has to be asked for each page-table entry.
  *
- * Of a local file that is far larger than memory, what the kernel reads around a page (read_ahead_kb,
- * 8 MiB on some disks) is dropped before it is wanted, unless the program reads on there. So a range
- * near which none of the last few ranges ended is read alone.
+ * When a local file is far larger than memory, the kernel drops the neighbours that it reads around
+ * a page (read_ahead_kb, 8 MiB on some disks) before they are wanted. They help only where the
+ * program reads on. So a range is read alone if none of the last few ranges ended near it.
  *
- * Where all is in memory there is nothing to fail. On a local disk, after many pages in a row that
- * were there, the next ones are taken to be there, too, as long as no read of the file has failed.
+ * Where all is in memory, no read can fail. On a local disk, after many pages in a row that were in
+ * memory, the store assumes that the next ones are. It stops when a read of the file fails.
  *
- * The same is done for a window of shared memory that shows the file alone for a while.
+ * A window of shared memory that shows the file alone for a while is treated alike.
  */
 #include "window/store_private.h"
 
@@ -36,15 +35,15 @@
 #include <sys/resource.h>
 
 enum {
-	ROW = 16,          /* pages in a row that were there: now more of them at a time */
-	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are taken for granted */
+	ROW = 16,          /* pages in a row that were there, before whole pieces are asked for */
+	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are assumed */
 	PIECE = STORE_FAULT,
-	PIECE_LARGE = 4 * PIECE,  /* the most that may be read singly for one that was wanted */
+	PIECE_LARGE = 4 * PIECE,  /* the most to read page by page for one page that was wanted */
 	FAULT_MOST = 64 << 20,    /* bytes of one value that the kernel is asked for at a time */
 	FAULT_NS = 2000,          /* a fault that takes less time has read nothing */
-	READ_NS = 8000,           /* and a read of one page: no disk answers within it */
+	READ_NS = 8000,           /* the same for a read of one page: no disk answers within it */
 	PASS_AT_ONCE = 256 << 10, /* bytes of one request of io_pass() */
-	/* The kernel reads around faults until so many more had to read than did not
+	/* The kernel reads around faults until so many more of them had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
 	AROUND_MISSES = 100,
 	AROUND_HIT = STORE_FAULT / ARENA_BLOCK,
@@ -66,8 +65,8 @@ static long faults_major(void)
 	return usage.ru_majflt;
 }
 
-/* Asks what memory is allowed, when a page is missing for the first time: a program whose data is in
- * memory does not pay for the answer, a dozen files of the kernel. */
+/* Asks what memory is allowed when a page is first missing. The answer costs a dozen files of the
+ * kernel; a program whose data is in memory does not pay for it. */
 static bool is_found_alone(struct store *store)
 {
 	uint64_t below = atomic_load_explicit(&store->granted.alone_below, memory_order_relaxed);
@@ -80,8 +79,8 @@ static bool is_found_alone(struct store *store)
 	return store_is_alone(store);
 }
 
-/* A range before the last one ends where that began, so a backward reader is a value farther from its
- * end. Threads that remember their ranges at the same time may forget one: its reader's next
+/* A backward reader's range ends where its last one began, so the remembered end is one value
+ * farther away. Threads that remember their ranges at the same time may lose one: its reader's next
  * request is small. */
 bool is_lone(struct store *store, uint64_t offset, uint64_t end)
 {
@@ -104,7 +103,7 @@ bool is_lone(struct store *store, uint64_t offset, uint64_t end)
 	return true;
 }
 
-/* Whether the kernel reads what lies around a page fault. */
+/* Whether the kernel reads around a page fault. */
 static bool faults_read_around(const struct store *store)
 {
 	return !store->file.random &&
@@ -127,7 +126,7 @@ static void count_missed(struct store *store, bool there)
 	atomic_store_explicit(&store->granted.missed, missed, memory_order_relaxed);
 }
 
-/* Where the kernel takes no fault in a call the program takes it. */
+/* Where the kernel takes no fault within a call (ENOSYS), the program takes it. */
 static int touch(const struct store *store, uint64_t offset)
 {
 	int rc = io_touch(store->file.base + offset);
@@ -135,9 +134,9 @@ static int touch(const struct store *store, uint64_t offset)
 	return rc == ENOSYS ? 0 : rc;
 }
 
-/* One page, by a fault. What is asked of the kernel costs as much as the fault itself, so quick
- * faults are told by the clock, and of the slow ones each is compared with the last one of the
- * thread: where the program has read by faults of its own meanwhile, one page is taken to have been
+/* Touches one page. To ask the kernel for the number of major faults costs as much as a fault. So
+ * the clock tells quick faults; for a slow one the number is compared with that at the thread's
+ * last slow one. If the program has taken major faults of its own meanwhile, the page counts as
  * read. */
 static int touch_one(const struct store *store, uint64_t offset, bool *there)
 {
@@ -154,8 +153,8 @@ static int touch_one(const struct store *store, uint64_t offset, bool *there)
 	return rc;
 }
 
-/* Reads pages that are known to be missing, as few requests. The file's own map is what counts: a
- * failure is for the faults to find. */
+/* Reads pages that are known to be missing, in few requests. Returns false if a read failed or the
+ * descriptor is closed: the file's own map decides, by its faults. */
 static bool pass_read(struct store *store, int fd, uint64_t offset, uint64_t end)
 {
 	for (uint64_t step = offset; end - offset > PASS_AT_ONCE && step < end;
@@ -166,8 +165,8 @@ static bool pass_read(struct store *store, int fd, uint64_t offset, uint64_t end
 	return fd >= 0 && !io_pass(fd, offset, end - offset);
 }
 
-/* A description of the file that reads no more than it is asked for; -1: the program has closed it.
- */
+/* A descriptor of the file, if possible one that reads no more than it is asked for; -1: the
+ * program has closed it. */
 static int pass_fd(struct store *store)
 {
 	int fd = probe_of(store);
@@ -176,7 +175,7 @@ static int pass_fd(struct store *store)
 	return descriptor_is(fd, store->file.device, store->file.inode) ? fd : -1;
 }
 
-/* A page that is likely to be missing. Returns 0 or EIO, as pass_in(). */
+/* Reads a page that is likely to be missing. Returns 0 or EIO, as pass_in(). */
 static int pass_one(int fd, uint64_t offset, bool *there)
 {
 	uint64_t began = clock_now();
@@ -186,15 +185,15 @@ static int pass_one(int fd, uint64_t offset, bool *there)
 	return rc ? EIO : 0;
 }
 
-/* Pages without a fault for each. Returns 0; EAGAIN: they are left to faults, around which the kernel
- * reads; EIO: a read has failed, of which the faults are to tell; or an errno: the file system does
- * not know this. A read that does not wait would begin one of the missing page alone, so where the
- * kernel reads around faults it is asked what it holds. */
+/* Brings pages without a fault for each. Returns 0; EAGAIN: they are left to faults, around which
+ * the kernel reads; EIO: a read failed, which the faults will report; or an errno: the file system
+ * does not know this. Where the kernel reads around faults, this asks what it holds: a read that
+ * does not wait would begin one of the missing page alone. */
 static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
 	int fd, rc;
 
-	/* A read of pages that are there could take the kernel's mark, where it is to read on ahead. */
+	/* A read of cached pages could clear the kernel's mark at which it reads on ahead. */
 	if (lone || faults_read_around(store)) {
 		*there = is_told(store) && is_cached(store, offset, end);
 		if (*there)
@@ -203,7 +202,7 @@ static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool lone
 			return EAGAIN;
 	}
 	fd = pass_fd(store);
-	/* After one page that was missing, the next one is not asked for twice. */
+	/* After a page that was missing, the next one is read at once, without a look. */
 	if (fd >= 0 && end - offset <= ARENA_BLOCK &&
 	    !atomic_load_explicit(&store->granted.sure_row, memory_order_relaxed))
 		return pass_one(fd, offset, there);
@@ -231,8 +230,8 @@ static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bo
 	return rc;
 }
 
-/* In pieces, so that what the kernel is asked for at a time is bounded; to the end, for all of the range counts as sure
- * afterwards. */
+/* Works in pieces, to bound what the kernel is asked for at a time; and to the end, for all of the
+ * range counts as sure afterwards. */
 int fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
 	bool some;
@@ -292,7 +291,7 @@ void sure_failed(struct store *store, int error)
 	atomic_store(&store->granted.sure_row, 0);
 }
 
-/* Whether what comes next is taken to be in memory, because all before it was. */
+/* Whether the next piece is assumed to be in memory, because all before it were. */
 static bool is_granted(struct store *store)
 {
 	unsigned skip = atomic_load_explicit(&store->granted.sure_skip, memory_order_relaxed);
@@ -303,8 +302,8 @@ static bool is_granted(struct store *store)
 	return true;
 }
 
-/* What a range has shown: when it had to be read, what lies around the next pages has to be read as
- * well, and not with them, before they are wanted. */
+/* Notes whether a range was in memory. If not, the neighbours of the next pages have to be read as
+ * well, but not before they are wanted. */
 static void note(struct store *store, bool there)
 {
 	unsigned row = atomic_load_explicit(&store->granted.sure_row, memory_order_relaxed);
@@ -332,12 +331,12 @@ static int ask(struct store *store, uint64_t offset, uint64_t end, bool lone, bo
 	return 0;
 }
 
-/* All pages of a piece; false: one of them cannot be read. */
+/* Asks for all pages of a piece. Returns false if one of them cannot be read. */
 static bool ask_piece(struct store *store, uint64_t offset, uint64_t end)
 {
 	long before = faults_major();
 
-	/* Pages that are there are no reason for a call each. */
+	/* Pages that are in memory are not worth a call each. */
 	if (madvise(store->file.base + offset, end - offset, MADV_POPULATE_READ))
 		return false;
 	stats_add(STATS_POPULATE_CALLS, 1);
@@ -346,7 +345,7 @@ static bool ask_piece(struct store *store, uint64_t offset, uint64_t end)
 	return true;
 }
 
-/* The piece of the file in which a range lies; false: it is not to be asked for as a whole. */
+/* Widens a range to its piece of the file. Returns false if the piece is not to be asked for. */
 static bool piece_around(const struct store *store, uint64_t *offset, uint64_t *end)
 {
 	unsigned row = atomic_load_explicit(&store->granted.sure_row, memory_order_relaxed);
@@ -360,8 +359,8 @@ static bool piece_around(const struct store *store, uint64_t *offset, uint64_t *
 	return true;
 }
 
-/* Takes the ends of a range away that are sure: a value that lies across the border of two pieces
- * is then a part of one of them, because a scan has been granted the other. */
+/* Takes sure blocks off both ends of a range: a value across the border of two pieces then lies in
+ * one of them, because a scan was granted the other. */
 static void sure_trim(const struct store *store, uint64_t *offset, uint64_t *end)
 {
 	uint64_t from = block_of(*offset), to = block_end(*end);
@@ -414,25 +413,25 @@ bool store_begin(const struct store *store, uint64_t offset, uint64_t length)
 	return !readahead(store->file.fd, (off_t)offset, length);
 }
 
-/* --- page-table entries ahead of the program's faults ------------------------------------------- */
+/* --- page-table entries ahead of the program's faults --- */
 
-/* With the page at which it asks the kernel maps all others of the same 64 KiB that are in memory;
- * asking for each of them makes it go over all, which takes half as long again. But an entry alone
- * is not always enough: the tables that the processor uses may be a hypervisor's, which an access
- * fills. With such shadow tables the first look at a page takes three quarters of a fault. So it is
- * found out what a look costs, and where it is dear each page is looked at, by another processor
- * than the program's; elsewhere that would take as long as the fault itself. */
+/* With the page that is asked for, the kernel maps all others of the same 64 KiB that are in
+ * memory; to ask for each makes it go over all, which takes half as long again. But an entry alone
+ * is not always enough: the processor's tables may be a hypervisor's, which an access fills. With
+ * such shadow tables the first look at a page takes three quarters of a fault. So the store
+ * measures looks. Where they are slow it looks at each page, on another processor than the
+ * program's; elsewhere that would take as long as the fault itself. */
 enum {
-	LOOK_NS = 500, /* of a page that has an entry: with shadow tables 1500, else 100 */
-	LOOKS = 8,     /* so many more say the one than the other */
+	LOOK_NS = 500, /* for a page that has an entry: with shadow tables 1500, else 100 */
+	LOOKS = 8,     /* so many more pieces of one kind decide */
 };
 
-/* In this process, whatever the file: pieces whose pages were dear to look at, less those whose
- * were not, until these are enough. */
+/* Of this process, for all files: pieces whose pages were slow to look at, less the other pieces,
+ * until these are LOOKS more. */
 static atomic_int looks_dear;
 
-/* The part of a range that need not be left to the window's front; false: it is less than a fault.
- */
+/* Clips a range to what is behind the window's front. Returns false if that is less than a fault
+ * maps. */
 static bool clip_to_faults(const struct store *store, uint64_t *offset, uint64_t end)
 {
 	if (*offset < store->file.low)
@@ -477,7 +476,7 @@ void store_map(const struct store *store, uint64_t offset, uint64_t length)
 		next = round_up(offset + 1, STORE_FAULT);
 		if (next > end)
 			next = round_up(end, ARENA_BLOCK);
-		/* Of each page, so that a look at one that cannot be read is no signal. */
+		/* Each page, so that a look at one that cannot be read raises no signal. */
 		if (madvise(store->file.base + offset, next - offset, MADV_POPULATE_READ))
 			return;
 		look_at(store, offset, next);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Keeps which pages of a snapshot have been verified, and verifies the others.
+/* Records which pages of a snapshot were verified, and verifies the others.
  *
- * The newest snapshot's bits are passed from one transaction to the next by an atomic exchange: while one
- * thread has them in hand another makes bits of its own, which costs it the verifying once more. There is
- * no lock that a forked child could find taken.
+ * Transactions pass the newest snapshot's bits on by an atomic exchange. While one thread has them
+ * in hand, another makes bits of its own, and verifies the pages once more. There is no lock that a
+ * forked child could find taken.
  */
 #include "window/sums.h"
 
@@ -18,7 +18,7 @@ struct sums {
 	MDB_sum_func *func;
 	unsigned size;
 	unsigned page_shift;
-	_Atomic(struct sums_seen *) newest; /* one user of it is this */
+	_Atomic(struct sums_seen *) newest; /* this pointer is one of its users */
 };
 
 struct sums_seen {
@@ -28,8 +28,8 @@ struct sums_seen {
 	uint64_t pages;
 	_Atomic unsigned users;
 	bool apart; /* pages are smaller than blocks: the view's bits stay 0 */
-	_Atomic uint64_t *verified; /* a bit per page; or else `sure` */
-	_Atomic uint64_t sure[];    /* a bit per block, of each page's first */
+	_Atomic uint64_t *verified; /* a bit per page if `apart`, else `sure` */
+	_Atomic uint64_t sure[];    /* a bit per block, for each page's first */
 };
 
 int sums_open(struct sums **ret, MDB_sum_func *func, unsigned size, uint32_t page_size)

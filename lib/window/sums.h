@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Verifies the checksums that LMDB 1.0 puts behind pages, each once in a snapshot.
  *
- * The last bytes of a page, or of a value's run of pages as a whole, are the checksum of all in front
- * of them; meta pages have none. A bit says of each page that its bytes had the right one. Where no page
- * is smaller than the blocks that a view knows to be sure, these bits are the view's: a page that has
- * been verified costs what any other does.
+ * The last bytes of a page, or of a value's run of pages as a whole, are the checksum of all before
+ * them; meta pages have none. A bit says of each page that its checksum was right. Where no page is
+ * smaller than a block of a view's `sure`, these bits are the view's: a verified page costs what
+ * any other does.
  */
 #ifndef LMDBIO_WINDOW_SUMS_H
 #define LMDBIO_WINDOW_SUMS_H
@@ -19,7 +19,7 @@
 #define MDB_BAD_CHECKSUM (-30778) /* LMDB 1.0's: "Page checksum mismatch" */
 #endif
 
-enum { CHECKSUM_MOST = 256 }; /* bytes of one */
+enum { CHECKSUM_MOST = 256 }; /* bytes of a checksum */
 
 struct sums;      /* of an environment */
 struct sums_seen; /* of one snapshot, for all its transactions */
@@ -30,8 +30,8 @@ int sums_open(struct sums **sums, MDB_sum_func *func, unsigned size, uint32_t pa
 void sums_close(struct sums *sums);
 unsigned sums_size(const struct sums *sums);
 
-/* What is known of a snapshot of `pages` pages, told by its number and the file's state. Returns NULL
- * without memory. Lifetime: until it is given back. Any thread, also in a forked child. */
+/* Takes the record of a snapshot of `pages` pages, known by its number and the file's state.
+ * Returns NULL without memory. Lifetime: until sums_give(). Any thread, also in a forked child. */
 struct sums_seen *sums_take(struct sums *sums, uint64_t snapshot, uint64_t state, uint64_t pages);
 void sums_give(struct sums_seen *seen);
 

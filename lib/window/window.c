@@ -41,7 +41,7 @@ int window_may_be(const struct window *window, size_t length)
 
 	if (length <= window->length)
 		return 0;
-	/* The rest comes free with this one. */
+	/* Closing this window frees the rest of the length. */
 	map = mmap(NULL, length - window->length, PROT_NONE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED)
@@ -66,6 +66,7 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 	return 0;
 }
 
+/* Makes sure of pages that only the kernel may have to read. */
 static __attribute__((noinline)) int assure_pages(struct window_view *view,
 						  const _Atomic uint64_t *sure, uint64_t offset,
 						  uint64_t length)
@@ -77,8 +78,8 @@ static __attribute__((noinline)) int assure_pages(struct window_view *view,
 	return store_assure(view->runs, offset, length);
 }
 
-/* Pages that only the kernel may have to read. Whether a large value is there store_bring() has
- * judged, unless nothing is taken for granted. */
+/* The same, but for large values: store_bring() has judged whether they are in memory, unless nothing
+ * may be assumed. */
 static inline int assure(struct window_view *view, const _Atomic uint64_t *sure, uint64_t offset,
 			 uint64_t length, bool large)
 {
@@ -87,9 +88,9 @@ static inline int assure(struct window_view *view, const _Atomic uint64_t *sure,
 	return assure_pages(view, sure, offset, length);
 }
 
-/* What the window shows of the file itself, as long as a store with shared memory knows nothing: beside a writer
- * that commits, while a copy is made, or where no shared memory can be had. A view that does not wait would take the
- * page fault. */
+/* The same while a store with shared memory knows nothing and the window shows the file itself: beside
+ * a writer that commits, while a copy is made, or where there is no shared memory. A view that does
+ * not wait would take the page fault. */
 static int assure_at_rest(struct store *store, uint64_t offset, uint64_t length)
 {
 	if (!store || likely(store_knows(store)) ||
@@ -100,7 +101,7 @@ static int assure_at_rest(struct store *store, uint64_t offset, uint64_t length)
 	return store_assure(store, offset, length);
 }
 
-/* What comes from a store. */
+/* Brings bytes that come from a store. */
 static inline __attribute__((always_inline)) int
 bring(struct window_view *view, struct store *store, uint64_t offset, uint64_t length, bool tree)
 {
@@ -118,13 +119,14 @@ bring(struct window_view *view, struct store *store, uint64_t offset, uint64_t l
 	return tree ? store_bring_tree(store, offset, length) : store_bring(store, offset, length);
 }
 
-/* What a checksum says of a container's bytes, or of a file system's. */
+/* EBADMSG: a checksum of a container or of a file system does not match its bytes. */
 static inline int bring_code(int rc)
 {
 	return rc == EBADMSG ? MDB_CORRUPTED : rc;
 }
 
-/* How many pages a run says that it has, for what looks at its first page alone. 0: it is no run. */
+/* The pages of a run by its first page, for callers that look at this page alone. 0: it is no
+ * run. */
 static uint64_t run_length(const uint8_t *page)
 {
 	const struct page_layout *layout = &page_layouts[FORMAT_1_0];
@@ -132,7 +134,7 @@ static uint64_t run_length(const uint8_t *page)
 	return page_flags(layout, page) & PAGE_OVERFLOW ? page_run(layout, page) : 0;
 }
 
-/* Where the view's own bits say what has been verified, the store's say what may be touched. */
+/* The view's own bits say which pages were verified, the store's which may be touched. */
 static int bring_sure(struct window_view *view, struct store *store, uint64_t number,
 		      uint64_t count, bool tree)
 {
@@ -147,8 +149,8 @@ static int bring_sure(struct window_view *view, struct store *store, uint64_t nu
 	return bring_code(rc);
 }
 
-/* A run's checksum is behind its last page, which the value may not reach. What leads to the run says how
- * long it is, and has been verified. */
+/* A run's checksum is at the end of its last page, which the value may not reach. The reference to
+ * the run tells its length, and was verified. */
 static __attribute__((noinline)) int bring_verified(struct window_view *view, struct store *store,
 						     uint64_t number, uint64_t count, bool tree)
 {
@@ -162,7 +164,7 @@ static __attribute__((noinline)) int bring_verified(struct window_view *view, st
 		pages = run_length(bytes);
 	if (pages > count && pages <= view->limit - number) {
 		count = pages;
-		/* As window_run() would have it. */
+		/* The store that window_run() would choose. */
 		rc = bring_sure(view, count < WINDOW_RUN_MIN ? store : view->runs, number, count,
 				false);
 	}
@@ -192,7 +194,7 @@ int window_bring(struct window_view *view, struct store *store, uint64_t number,
 
 	if (unlikely(view->sums != NULL) && !view->nowait)
 		return bring_verified(view, store, number, count, tree);
-	/* A hit of a value of several pages comes this way. */
+	/* Hits of values of several pages come this way. */
 	if (!tree)
 		return bring_assured(view, store, number, count, false);
 	waits = view->runs ? store_waits(view->runs) : 0;

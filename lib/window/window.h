@@ -33,25 +33,24 @@ struct window_view {
 	uint64_t limit; /* below this number a page may be touched */
 	uint64_t pages; /* below this number a page belongs to the snapshot */
 	unsigned page_shift;
-	bool nowait;                 /* what is not there is EAGAIN, and `wanted` tells which */
-	struct store *store;         /* of every page, or NULL: at rest */
-	struct store *runs;          /* of overflow runs, or NULL */
-	const _Atomic uint64_t *sure; /* what of `runs` the program may touch, or NULL: all */
+	bool nowait;                  /* missing bytes are EAGAIN; `wanted_...` tell which */
+	struct store *store;          /* brings every page; NULL: at rest */
+	struct store *runs;           /* brings overflow runs, or NULL */
+	const _Atomic uint64_t *sure; /* blocks of `runs` that the program may touch; NULL: all */
 	uint64_t wanted_offset, wanted_length;
-	/* The last pages of trees that the program has waited for, and their number since the last
+	/* The last tree pages that the program has waited for, and their number since the last
 	 * lookup. */
 	uint64_t missed[WINDOW_MISSED];
 	unsigned misses;
-	struct sums_seen *sums; /* pages are verified, and `sure` is its; NULL: they are not */
-	const uint8_t *reference; /* with it: to the run that is asked for next */
+	struct sums_seen *sums;   /* verifies pages, and has `sure`; NULL: pages are not verified */
+	const uint8_t *reference; /* with `sums`: the reference to the next run */
 };
 
 /* Runs of fewer pages than this are left to the kernel's own faults when the window is at rest. */
 enum { WINDOW_RUN_MIN = 4 };
 
-/* Maps `length` bytes of a file. Returns 0 or errno (ENOMEM, ENODEV ...).
- * Lifetime: pointers stay valid until window_close(); whether a page may be touched is the
- * view's to say. */
+/* Maps `length` bytes of a file. Returns 0 or errno (ENOMEM, ENODEV ...). Lifetime: pointers stay
+ * valid until window_close(); the view tells which pages may be touched. */
 int window_open(struct window *window, int fd, size_t length, uint32_t page_size);
 /* The same over a map of the file that the caller takes down, after window_close(). */
 void window_borrow(struct window *window, const void *base, size_t length, uint32_t page_size);
@@ -102,7 +101,7 @@ static inline int window_pages(struct window_view *view, uint64_t number, uint64
 	return window_locate(view, number, count, view->store, true, address);
 }
 
-/* The same for the pages of one value; of a verified view its `reference` is set before. */
+/* The same for the pages of one value; for a verified view the caller sets `reference` before. */
 static inline int window_run(struct window_view *view, uint64_t number, uint64_t count,
 			     const uint8_t **address)
 {
