@@ -65,7 +65,7 @@ static inline int cursor_whole_entry(struct cursor *cursor, const struct level *
 static inline void snapshot_run(struct snapshot *snapshot, const uint8_t *reference)
 {
 	if (LAYOUT->reference >= REFERENCE_PAGES + sizeof(uint64_t))
-		snapshot->view.reference = reference;
+		atomic_store_explicit(&snapshot->view.reference, reference, memory_order_relaxed);
 }
 
 /* The value of an entry: beside its key, or in an overflow run, whose pages are not touched here.

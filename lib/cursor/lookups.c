@@ -101,9 +101,9 @@ static void take(struct snapshot *snapshot, struct tree *tree, const struct comp
 void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
 		  const MDB_val *key, const struct lookup_place *place)
 {
-	if (unlikely(snapshot->view.misses)) {
+	if (unlikely(atomic_load_explicit(&snapshot->view.misses, memory_order_relaxed))) {
 		snapshot->watch->missed(snapshot->watch, snapshot, tree, order, key);
-		snapshot->view.misses = 0;
+		atomic_store_explicit(&snapshot->view.misses, 0, memory_order_relaxed);
 	}
 	/* What another thread looks up meanwhile is not counted. */
 	if (unlikely(

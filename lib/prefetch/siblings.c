@@ -22,10 +22,11 @@ enum {
 
 static bool is_missed(const struct window_view *view, uint64_t number)
 {
-	unsigned n = view->misses < WINDOW_MISSED ? view->misses : WINDOW_MISSED;
+	unsigned n = atomic_load_explicit(&view->misses, memory_order_relaxed);
 
+	n = n < WINDOW_MISSED ? n : WINDOW_MISSED;
 	while (n--)
-		if (view->missed[n] == number)
+		if (atomic_load_explicit(&view->missed[n], memory_order_relaxed) == number)
 			return true;
 	return false;
 }

@@ -109,8 +109,16 @@ static bool retired_reserve(struct store *store)
 	return retired != NULL;
 }
 
+/* Under the store lock; store_has() looks without it. */
+static void arena_set(struct store *store, struct arena *arena)
+{
+	__atomic_store_n(&store->arena, arena, __ATOMIC_RELEASE);
+}
+
 bool store_attach(struct store *store)
 {
+	struct arena *arena;
+
 	if (store->arena)
 		return true;
 	if (!store->options.node_budget)
@@ -118,8 +126,7 @@ bool store_attach(struct store *store)
 	if (!store->options.budget)
 		store->options.budget = store->options.node_budget;
 	if ((!store->ops->save && !descriptors_spare()) || !retired_reserve(store) ||
-	    arena_open(&store->arena, &store->identity, &store->options, &store->private_reason)) {
-		store->arena = NULL;
+	    arena_open(&arena, &store->identity, &store->options, &store->private_reason)) {
 		if (store->ops->save)
 			return false; /* a later call tries anew: nothing else serves as well */
 		store->armed = false;
@@ -127,6 +134,7 @@ bool store_attach(struct store *store)
 		taint_all(store);
 		return false;
 	}
+	arena_set(store, arena);
 	if (store->private_reason && settings_get()->verbose)
 		log_line("not shared with the other processes of the node: %s",
 			 store->private_reason);
@@ -155,7 +163,7 @@ static void store_retire(struct store *store)
 		return;
 	node_link_close(&store->link);
 	store->retired.arenas[store->retired.count++] = store->arena;
-	store->arena = NULL;
+	arena_set(store, NULL);
 	store_bury(store);
 }
 

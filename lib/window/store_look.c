@@ -96,7 +96,7 @@ bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint6
 		return true;
 	if (likely(state == CHUNK_PART)) {
 		/* A newer snapshot may be retiring the arena at this moment. */
-		struct arena *arena = *(struct arena *const volatile *)&store->arena;
+		struct arena *arena = __atomic_load_n(&store->arena, __ATOMIC_ACQUIRE);
 
 		return arena && arena_present(arena, first, end - first) &&
 		       (!store->packed || is_still_shown(store, chunk));

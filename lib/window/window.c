@@ -149,18 +149,28 @@ static int bring_sure(struct window_view *view, struct store *store, uint64_t nu
 	return bring_code(rc);
 }
 
-/* A run's checksum is at the end of its last page, which the value may not reach. The reference to
- * the run tells its length, and was verified. */
+/* Returns the length of a run by the reference to it, which was verified. 0: another thread that
+ * shares the transaction has set its own reference meanwhile. */
+static uint64_t referred_pages(const struct window_view *view, uint64_t number)
+{
+	const uint8_t *reference = atomic_load_explicit(&view->reference, memory_order_relaxed);
+
+	return load64(reference) == number ? load64(reference + REFERENCE_PAGES) : 0;
+}
+
+/* A run's checksum is at the end of its last page, which the value may not reach. Where no reference
+ * tells the run's length its first page does; if that page is damaged, the checksum is at another
+ * place and fails. */
 static __attribute__((noinline)) int bring_verified(struct window_view *view, struct store *store,
 						     uint64_t number, uint64_t count, bool tree)
 {
 	const uint8_t *bytes = view->base + (number << view->page_shift);
-	uint64_t pages = tree ? count : load64(view->reference + REFERENCE_PAGES);
+	uint64_t pages = tree ? 0 : referred_pages(view, number);
 	int rc = bring_sure(view, store, number, count, tree);
 
 	if (rc || sums_hold(view->sums, number, count))
 		return rc;
-	if (tree && run_length(bytes))
+	if (!pages)
 		pages = run_length(bytes);
 	if (pages > count && pages <= view->limit - number) {
 		count = pages;
@@ -200,6 +210,10 @@ int window_bring(struct window_view *view, struct store *store, uint64_t number,
 	waits = view->runs ? store_waits(view->runs) : 0;
 	rc = bring_assured(view, store, number, count, true);
 	if (!rc && view->runs && store_waits(view->runs) != waits)
-		view->missed[view->misses++ % WINDOW_MISSED] = number;
+		atomic_store_explicit(
+			&view->missed[atomic_fetch_add_explicit(&view->misses, 1,
+								memory_order_relaxed) %
+				      WINDOW_MISSED],
+			number, memory_order_relaxed);
 	return rc;
 }

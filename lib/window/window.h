@@ -40,10 +40,11 @@ struct window_view {
 	uint64_t wanted_offset, wanted_length;
 	/* The last tree pages that the program has waited for, and their number since the last
 	 * lookup. */
-	uint64_t missed[WINDOW_MISSED];
-	unsigned misses;
+	_Atomic uint64_t missed[WINDOW_MISSED];
+	_Atomic unsigned misses;
 	struct sums_seen *sums;   /* verifies pages, and has `sure`; NULL: pages are not verified */
-	const uint8_t *reference; /* with `sums`: the reference to the next run */
+	/* With `sums`: the reference to the next run, as the last thread that asked has set it. */
+	const uint8_t *_Atomic reference;
 };
 
 /* Runs of fewer pages than this are left to the kernel's own faults when the window is at rest. */

@@ -37,6 +37,27 @@ static void gets(struct actor *actor)
 	mdb_txn_abort(txn);
 }
 
+/* The first thread begins the joint transaction, and the last one ends it. */
+static MDB_txn *join(struct actor *actor)
+{
+	struct shared *shared = actor->shared;
+
+	pthread_mutex_lock(&shared->joint_lock);
+	if (!shared->joint_users)
+		shared->joint = begin(actor);
+	shared->joint_users += shared->joint != NULL;
+	pthread_mutex_unlock(&shared->joint_lock);
+	return shared->joint;
+}
+
+static void leave(struct shared *shared)
+{
+	pthread_mutex_lock(&shared->joint_lock);
+	if (!--shared->joint_users)
+		mdb_txn_abort(shared->joint);
+	pthread_mutex_unlock(&shared->joint_lock);
+}
+
 static void begins_and_ends(struct actor *actor)
 {
 	MDB_txn *txn = begin(actor);
@@ -101,6 +122,26 @@ static void walks(struct actor *actor)
 		mdb_cursor_close(cursor);
 	}
 	mdb_txn_abort(txn);
+}
+
+/* LMDB's rule that one thread uses a transaction is not for transactions that read with MDB_NOTLS. */
+static void gets_and_walks_jointly(struct actor *actor)
+{
+	MDB_txn *txn = actor->shared->flags & MDB_NOTLS ? join(actor) : NULL;
+	uint64_t from = STEPS + actor_random(actor, PAIR_RECORDS - 2 * STEPS);
+	MDB_cursor *cursor;
+
+	if (!txn)
+		return;
+	for (unsigned i = 0; i < STEPS; i++)
+		get(actor, txn);
+	if (actor_has(actor, "mdb_cursor_open",
+		      mdb_cursor_open(txn, actor->shared->records, &cursor), 0)) {
+		steps(actor, cursor, MDB_SET_KEY, MDB_NEXT, from);
+		steps(actor, cursor, MDB_SET_RANGE, MDB_PREV, from);
+		mdb_cursor_close(cursor);
+	}
+	leave(actor->shared);
 }
 
 static void walks_duplicates(struct actor *actor)
@@ -280,6 +321,7 @@ const struct action pair_transaction_actions[] = {
 	{.functions = "mdb_cursor_open mdb_cursor_get mdb_cursor_renew mdb_cursor_txn "
 		      "mdb_cursor_dbi mdb_cursor_close",
 	 .run = walks},
+	{.functions = "mdb_get mdb_cursor_get", .run = gets_and_walks_jointly},
 	{.functions = "mdb_cursor_count", .run = walks_duplicates},
 	{.functions = "mdb_cmp mdb_dcmp", .run = compares},
 	{.functions = "mdb_stat mdb_dbi_flags", .run = asks_of_databases},

@@ -32,6 +32,10 @@ struct shared {
 	MDB_dbi records, duplicates;
 	/* LMDB's rule for programs: one transaction at a time opens or closes handles. */
 	pthread_mutex_t handles;
+	/* With MDB_NOTLS: a transaction of all threads that are in it. */
+	pthread_mutex_t joint_lock;
+	MDB_txn *joint;
+	unsigned joint_users;
 	struct lmdbio_loader *loader;
 	_Atomic(struct lmdbio_batch *) batch; /* one that is out */
 	struct lmdbio_mpi_index *index;

@@ -193,6 +193,7 @@ static void shared_open(const struct store *store)
 	shared->another = store->later ? place.directory : place.later;
 	shared->own = shared->flags | (store->later ? 0 : MDB_NOLOCK);
 	pthread_mutex_init(&shared->handles, NULL);
+	pthread_mutex_init(&shared->joint_lock, NULL);
 	need("create", mdb_env_create(&shared->env));
 	need("maxdbs", mdb_env_set_maxdbs(shared->env, PAIR_NAMES + 2));
 	need("userctx", mdb_env_set_userctx(shared->env, shared));
@@ -218,6 +219,7 @@ static void shared_close(void)
 #endif
 	mdb_env_close(pair.shared.env);
 	pthread_mutex_destroy(&pair.shared.handles);
+	pthread_mutex_destroy(&pair.shared.joint_lock);
 }
 
 static unsigned long pairs_run(unsigned at, unsigned *bad)

@@ -222,7 +222,8 @@ static void sum_run(const MDB_val *src, MDB_val *dst, const MDB_val *key)
 static void run_when_its_checksum_makes_it_large_then_asked_for_before_it_is_verified(void **state)
 {
 	enum { SUM = 8, RUN = 4 };
-	uint8_t reference[REFERENCE_PAGES + sizeof(uint64_t)] = {0};
+	const struct page_layout *layout = &page_layouts[FORMAT_1_0];
+	uint8_t reference[REFERENCE_PAGES + sizeof(uint64_t)] = {0}, head[PAGE] = {0};
 	struct store *store = sure_store(state);
 	struct window_view view = {.base = kernel.map,
 				   .limit = SIZE / PAGE,
@@ -233,6 +234,7 @@ static void run_when_its_checksum_makes_it_large_then_asked_for_before_it_is_ver
 	struct sums *sums;
 	const uint8_t *run;
 
+	store64(reference, 512);
 	store64(reference + REFERENCE_PAGES, RUN);
 	assert_int_equal(sums_open(&sums, sum_run, SUM, PAGE), 0);
 	view.sums = sums_take(sums, 1, 1, SIZE / PAGE);
@@ -246,6 +248,13 @@ static void run_when_its_checksum_makes_it_large_then_asked_for_before_it_is_ver
 	kernel.bad = 0;
 	assert_int_equal(window_run(&view, 512, RUN - 1, &run), 0);
 	assert_int_equal(verified, RUN * PAGE);
+	/* Another thread of the transaction has set its reference: the run's first page tells. */
+	store16(head + layout->shift + PAGE_FLAGS, PAGE_OVERFLOW);
+	store32(head + layout->shift + PAGE_RUN, RUN + 1);
+	assert_int_equal(pwrite(((struct fixture *)*state)->fd, head, sizeof(head), 600 * PAGE),
+			 sizeof(head));
+	assert_int_equal(window_run(&view, 600, RUN - 1, &run), 0);
+	assert_int_equal(verified, (RUN + 1) * PAGE);
 	sums_give(view.sums);
 	sums_close(sums);
 }
