@@ -3,13 +3,12 @@
  *
  * The order is the original's (mdb_env_copy2() with MDB_CP_COMPACT): depth first, an entry's
  * overflow run or sub-tree before the leaf that holds it, children before their branch page, the
- * root last. So the root's number, which the meta page in front must tell before the walk, is the
+ * root last. So the root's number, which the meta page in front needs before the walk, is the
  * number of pages in use. Unused space inside pages is written as zeroes.
  *
- * Where there are borders that no value shall cross (compact_places.c), the number of pages is
- * known only when all has been placed. So the trees are walked twice then, the first time without
- * looking at values, and past trees that have none in overflow pages. Runs get as many pages as
- * they need.
+ * With borders that no value may cross (compact_places.c), the number of pages is known only when
+ * all have been placed. So the trees are walked twice. The first walk does not look at values, and
+ * skips trees that have none in overflow pages. Runs get as many pages as they need.
  */
 #include "env/compact_private.h"
 
@@ -41,7 +40,7 @@ int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size)
 	return 0;
 }
 
-/* Puts free pages until the next one to be put is `number`. */
+/* Puts free pages until the next page to put is `number`. */
 static int compact_go(struct compactor *compactor, uint64_t number)
 {
 	int rc = 0;
@@ -53,7 +52,8 @@ static int compact_go(struct compactor *compactor, uint64_t number)
 	return rc;
 }
 
-/* `count` more pages. More than were promised means a leak, or a page reached twice. */
+/* Counts `count` more pages. If they exceed the promised number, pages are leaked or one was
+ * reached twice. */
 static int compact_count(struct compactor *compactor, uint64_t count)
 {
 	if (count > compactor->left)
@@ -62,7 +62,7 @@ static int compact_count(struct compactor *compactor, uint64_t count)
 	return 0;
 }
 
-/* A number for `count` pages. */
+/* Numbers the next `count` pages. */
 static int compact_number(struct compactor *compactor, uint64_t count, uint64_t *number)
 {
 	*number = compactor->next;
@@ -70,7 +70,7 @@ static int compact_number(struct compactor *compactor, uint64_t count, uint64_t 
 	return compact_count(compactor, count);
 }
 
-/* An overflow run in the source, as long as it says that it is. */
+/* Finds an overflow run in the source. *pages: as many as its header says. */
 static int compact_run_find(struct compactor *compactor, uint64_t number, uint64_t needed,
 			    const uint8_t **run, uint64_t *pages)
 {
@@ -93,7 +93,7 @@ static void run_header(const struct page_layout *layout, uint8_t *header, uint64
 	store32(header + layout->shift + PAGE_RUN, (uint32_t)pages);
 }
 
-/* A run's checksum is that of all its pages, so they are copied first. */
+/* Puts a run with a checksum, which covers all its pages: so they are copied first. */
 static int compact_summed_run_put(struct compactor *compactor, const uint8_t *run, uint64_t pages,
 				  uint64_t moved)
 {
@@ -129,7 +129,7 @@ static int compact_run_put(struct compactor *compactor, const uint8_t *run, uint
 				pages * compactor->snapshot->page_size - layout->header);
 }
 
-/* Pages that a value in overflow pages needs. */
+/* The pages that a value in overflow pages needs. */
 static uint64_t run_needed(const struct compactor *compactor, const struct entry *entry)
 {
 	return value_pages(compactor->layout, entry->data_size,
@@ -149,7 +149,7 @@ static int compact_overflow(struct compactor *compactor, const struct entry *ent
 	return compact_run_put(compactor, run, pages, moved);
 }
 
-/* All of a leaf's runs, each at its place, and the leaf among them if its number is given. */
+/* Puts all of a leaf's runs, each at its place, and the leaf among them if its number is given. */
 static int compact_runs_put(struct compactor *compactor, const uint8_t *page, uint64_t leaf)
 {
 	const struct places *places = compactor->places;
@@ -192,8 +192,8 @@ static void page_clear_unused(const struct page_layout *layout, uint8_t *page, u
 		memset(page + used, 0, end - used);
 }
 
-/* Places what a leaf's entries have in overflow pages, and the leaf with it where that fills a gap:
- * *number is then the leaf's, else 0. */
+/* Places the overflow runs of a leaf's entries, and the leaf among them if it fills a gap: *number
+ * is then the leaf's, else 0. */
 static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned count,
 			uint64_t *number)
 {
@@ -222,7 +222,7 @@ static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned cou
 		compactor->overflow += pages;
 		rc = compact_count(compactor, pages);
 	}
-	/* Runs first, then trees: that is another order than without borders. */
+	/* Runs come first, then trees: without borders the order is another. */
 	places->used |= places->n && !leaf_may;
 	if (!rc)
 		rc = places_leaf(places, &compactor->next, leaf_may, number);
@@ -241,7 +241,8 @@ static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned cou
 static int compact_tree(struct compactor *compactor, uint64_t *root, bool of_duplicates,
 			unsigned nesting);
 
-/* A tree of which nothing crosses a border needs no walk to know where it ends. */
+/* Whether no value of a tree can cross a border. Such a tree needs no walk to know where it
+ * ends. */
 static bool tree_is_plain(const uint8_t *record, const struct entry *entry)
 {
 	return !load64(record + TREE_OVERFLOW_PAGES) &&
@@ -271,7 +272,7 @@ static int compact_subtree(struct compactor *compactor, const struct entry *entr
 	return rc;
 }
 
-/* Moves what a leaf's entries refer to, and tells the copy of the leaf. */
+/* Moves the pages that a leaf's entries refer to, and writes their numbers into the leaf's copy. */
 static int compact_leaf(struct compactor *compactor, uint8_t *page, unsigned count,
 			unsigned nesting)
 {
@@ -310,7 +311,7 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 
 	if (rc)
 		return rc;
-	/* Of a page that a writer overwrites meanwhile the copy is what counts. */
+	/* A writer may overwrite the page meanwhile: only the copy counts. */
 	memcpy(page, source, size);
 	count = page_count(layout, page, size);
 	if (!count || !page_is_sound(layout, page, *number))
@@ -378,8 +379,8 @@ static bool may_cross(const MDB_txn *txn, const struct compact_plan *plan)
 		 !(record->flags & MDB_DUPSORT)));
 }
 
-/* Goes over the trees to know where all comes to stand. Where nothing would cross a border all
- * stays as planned without. */
+/* Walks the trees to learn each page's place. If no value would cross a border, the plan without
+ * borders stays. */
 static int plan_places(struct compactor *compactor, MDB_txn *txn, uint32_t border,
 		       struct compact_plan *plan)
 {
@@ -433,7 +434,7 @@ int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to
 		rc = MDB_BAD_TXN;
 		goto fail;
 	}
-	/* Checksums are computed by a function that the program or the user names, or not at all. */
+	/* Only a function that the program or the user names can compute checksums. */
 	if (later_sum_size(txn->env) && (border || !compactor.sums)) {
 		rc = MDB_INCOMPATIBLE;
 		goto fail;

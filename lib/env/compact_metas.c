@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Writes the pages of a compacted copy that hold no records: the two in front, and the free list,
- * where there are gaps.
+/* Writes the pages of a compacted copy that hold no records: the two meta pages and, if there are
+ * gaps, the free list.
  *
- * The free list is what a transaction would have left that freed the gaps: one leaf page, whose
- * records name the pages, the highest first, in overflow pages. Each record wants a transaction of
- * its own, so the copy's is the number of records, made odd, because page 1 is the newer meta page.
+ * The free list looks as if transactions had freed the gaps: one leaf page, whose records name the
+ * pages, the highest first, in overflow pages. Each record needs a transaction of its own. So the
+ * copy's is the number of records, made odd, because page 1 is the newer meta page.
  */
 #include "env/compact_private.h"
 
@@ -14,13 +14,14 @@
 
 enum { FREE_MOST = 1 << 22 /* page numbers in one record */ };
 
-/* Bytes: a transaction's number leads to an overflow run. */
+/* Bytes of an entry: a transaction's number as key, and the reference to an overflow run. */
 static uint32_t free_entry(const struct page_layout *layout)
 {
 	return ENTRY_KEY + (uint32_t)sizeof(uint64_t) + layout->reference;
 }
 
-/* Pages that the snapshot has but nothing reaches: those on the free list, and the list's own. */
+/* Counts the snapshot's pages that no tree of records reaches: those on the free list, and the
+ * list's own. */
 static int count_free(MDB_txn *txn, uint64_t *count)
 {
 	struct tree *tree = &txn->trees[DBI_FREE];
@@ -39,7 +40,7 @@ static int count_free(MDB_txn *txn, uint64_t *count)
 	return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* The functions here take a page from where 0.9's offsets are right. */
+/* These functions take a page from the address where 0.9's offsets are right. */
 static void meta_fill(uint8_t *page, MDB_txn *txn, const MDB_envinfo *info)
 {
 	store16(page + PAGE_FLAGS, PAGE_META);
@@ -122,7 +123,7 @@ static int free_put_number(struct compactor *compactor, uint64_t number)
 	return compact_put(compactor, bytes, sizeof(bytes));
 }
 
-/* The overflow run of record i, which begins at page `number`. */
+/* Puts the overflow run of record i, which begins at page `number`. */
 static int free_put_run(struct compactor *compactor, const struct compact_plan *plan, uint64_t i,
 			uint64_t number, struct places_walk *walk)
 {
@@ -144,7 +145,7 @@ static int free_put_run(struct compactor *compactor, const struct compact_plan *
 	return rc ? rc : compact_put(compactor, compactor->zeroes, tail);
 }
 
-/* The entry of record i, whose run begins at page `number`. */
+/* Adds the entry of record i, whose run begins at page `number`. */
 static void free_add_entry(const struct compactor *compactor, uint8_t *page,
 			   const struct compact_plan *plan, uint64_t i, uint64_t number)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Packs values between borders.
  *
- * First fit, with a view of one leaf: a value that would cross a border goes behind it, and what is
- * left in front takes the next values of that leaf that are small enough. A scan in the order of
- * keys so never has more than two neighbouring chunks in use, and comes to each of them once. At
- * most one gap stays in front of each border.
+ * First fit within one leaf: a value that would cross a border goes behind it, and the next values
+ * of that leaf that are small enough fill the space in front. So a scan in key order uses at most
+ * two neighbouring chunks at a time, and comes to each of them once. At most one gap stays in front
+ * of each border.
  */
 #include "env/compact_private.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAPS_ROOM = 1024, ENTRY_BYTES_LEAST = 2 /* its offset: entries may lie over one another */ };
+enum { GAPS_ROOM = 1024, ENTRY_BYTES_LEAST = 2 /* its offset: entries may overlap */ };
 
 int places_open(struct places *places, uint32_t border, uint32_t page_size)
 {
@@ -34,7 +34,7 @@ void places_close(struct places *places)
 	free(places->order);
 }
 
-/* The pages from `at` to the next border stay free. */
+/* Notes that the pages from `at` to the next border stay free. */
 static int gap_note(struct places *places, uint64_t at)
 {
 	uint32_t pages = places->border - (uint32_t)(at % places->border);
@@ -69,7 +69,7 @@ static void place(struct places *places, unsigned i, uint64_t *next, unsigned *p
 	*next += run->pages;
 }
 
-/* Run i has gone behind the border: what may stand in front of it in its stead? */
+/* Fills the space in front of the border that run i would cross with later runs of the leaf. */
 static void gap_fill(struct places *places, unsigned i, uint64_t *next, unsigned *placed)
 {
 	uint64_t gap = places->border - *next % places->border;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what a compacted copy in the making is made of. */
+/* Declares the state of a compacted copy in the making. */
 #ifndef LMDBIO_ENV_COMPACT_PRIVATE_H
 #define LMDBIO_ENV_COMPACT_PRIVATE_H
 
@@ -10,45 +10,44 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* compact_places.c: where the values of a leaf come to stand, so that none that fits between two
- * borders crosses one */
+/* compact_places.c: places the values of a leaf so that no value that fits between two borders
+ * crosses one */
 
 struct compact_run {
 	uint8_t *where;        /* in the leaf: the number to be changed */
-	uint64_t from, number; /* of its first page, in the source and here */
+	uint64_t from, number; /* of its first page, in the source and in the copy */
 	uint32_t pages;
 	bool placed;
 };
 
 struct places {
-	uint32_t border; /* a border every so many pages; a power of two */
+	uint32_t border; /* pages from one border to the next; a power of two */
 	bool planning;   /* gaps are noted */
-	bool used;       /* something does not stand where it would without borders */
+	bool used;       /* a page is not where it would be without borders */
 	uint32_t *gaps;  /* pages in front of border i + 1 that stay free; 0: none */
 	size_t n_gaps, room;
 	uint64_t free;            /* pages in all gaps */
 	struct compact_run *runs; /* of one leaf, in the order of keys */
-	uint32_t *order;          /* which of them comes first, second ... by number */
+	uint32_t *order;          /* indexes of `runs`, in the order of their numbers */
 	unsigned n;
-	unsigned before_leaf; /* so many of `order` stand in front of the leaf, if it is among them
-			       */
+	unsigned before_leaf; /* how many of `order` precede the leaf, if it is among them */
 };
 
-/* 0 or ENOMEM. */
+/* Returns 0 or ENOMEM. */
 int places_open(struct places *places, uint32_t border, uint32_t page_size);
 void places_close(struct places *places);
 
-/* Gives the n runs their numbers, from *next on, which moves behind them. Pages in front of a
- * border are filled by what comes later in the same leaf and fits, but not with what stands a
- * border's distance of bytes behind in the order of keys; and by the leaf itself if it may stand
- * there: *leaf is then its number, else 0. 0 or ENOMEM. */
+/* Numbers the n runs from *next on, and moves *next behind them. Later runs of the leaf fill the
+ * pages in front of a border, unless more than a border's distance of pages lies between them in
+ * key order. If `leaf_may`, the leaf may stand there too: *leaf is then its number, else 0. Returns
+ * 0 or ENOMEM. */
 int places_leaf(struct places *places, uint64_t *next, bool leaf_may, uint64_t *leaf);
 
-/* The numbers of free pages, from the highest down. *at begins as 0; false: there are no more. */
+/* Gives the numbers of free pages, from the highest down, at most as many as there are. */
 struct places_walk {
 	size_t left; /* gaps that have not been begun */
 	uint64_t page;
-	uint32_t pages; /* of this gap still to come */
+	uint32_t pages; /* left in the current gap */
 };
 void places_walk_begin(const struct places *places, struct places_walk *walk);
 uint64_t places_walk_next(const struct places *places, struct places_walk *walk);
@@ -60,7 +59,7 @@ struct compactor {
 	const struct page_layout *layout;
 	compact_put_fn *put;
 	void *to;
-	const struct sums *sums; /* of which each page has one; NULL: pages have none */
+	const struct sums *sums; /* for each page's checksum; NULL: none */
 	struct places *places; /* NULL: page behind page, as the original lays them */
 	bool planning;         /* nothing is put; values are not looked at */
 	uint64_t next;         /* the number that the next page gets */
@@ -73,11 +72,11 @@ struct compactor {
 	uint8_t *pages;  /* a page of scratch for each level of each nested tree */
 };
 
-/* Puts these bytes, whatever they are. */
+/* Puts `size` bytes of any kind. Returns 0 or an error of `put`. */
 int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size);
 
-/* All pages of a copy are of its first transaction, as LMDB 1.0 leaves them: one of a later number
- * would pass for a page that a writer has just made. */
+/* All pages of a copy belong to its first transaction, as LMDB 1.0 leaves them. With a later
+ * number, a page would pass for one that a writer has just made. */
 enum {
 	COMPACT_TXNID = 1,
 	HEADER_MOST = 24, /* bytes of a page's header, in any layout */
@@ -90,7 +89,7 @@ static inline void compact_header(const struct page_layout *layout, uint8_t *pag
 		store64(page + PAGE_TXNID, COMPACT_TXNID);
 }
 
-/* What an entry with ENTRY_BIG has for its data. */
+/* Writes the reference that an entry with ENTRY_BIG has for its data. */
 static inline void compact_reference(const struct page_layout *layout, uint8_t *where,
 				     uint64_t number, uint64_t pages)
 {
@@ -99,23 +98,24 @@ static inline void compact_reference(const struct page_layout *layout, uint8_t *
 		store64(where + RUN_PAGES, pages);
 }
 
-/* compact_metas.c: what stands in front, and the free list behind */
+/* compact_metas.c: the meta pages in front, and the free list at the end */
 
-/* What is known of a copy before its first page is put. */
+/* The numbers of a copy that are known before its first page is put. */
 struct compact_plan {
 	uint64_t root;     /* of the main tree; PAGE_NONE */
 	uint64_t pages;    /* of the trees, without gaps */
 	uint64_t overflow; /* pages of the main tree's values */
-	uint64_t end;  /* number behind the last page of a tree, of which the free list's follow */
-	uint64_t free; /* pages in gaps */
+	uint64_t end;      /* number behind the trees' last page; the free list follows */
+	uint64_t free;     /* pages in gaps */
 };
 
-/* Without gaps: from what the snapshot's meta page and its free list say. */
+/* Plans a copy without gaps, from the snapshot's meta page and its free list. */
 int compact_plan(MDB_txn *txn, struct compact_plan *plan);
 
 int compact_metas(struct compactor *compactor, MDB_txn *txn, const struct compact_plan *plan);
 
-/* Nothing when there are no gaps. EFBIG: more free pages than the free list can name. */
+/* Puts the free list, if there are gaps. If it cannot name all free pages, compact_metas() has
+ * returned EFBIG. */
 int compact_free_list(struct compactor *compactor, const struct compact_plan *plan);
 
 #endif

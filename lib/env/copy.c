@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The original writes a compacted copy in a thread that blocks SIGPIPE; this is the caller's. */
+/* The original writes a compacted copy in a thread that blocks SIGPIPE. Here the caller's thread
+ * writes, so only the signal of this write is kept from it. */
 int copy_write(int fd, const uint8_t *bytes, size_t length)
 {
 	sigset_t pipe;
@@ -24,14 +25,14 @@ int copy_write(int fd, const uint8_t *bytes, size_t length)
 	return quiet_put(fd, bytes, length, &pipe);
 }
 
-/* Whether we make the copy: the original's would be of its own map. */
+/* Whether we make the copy: the original would copy from its own map. */
 static bool is_ours(const MDB_env *env, unsigned flags)
 {
 	return env->mode == ENV_OWN && (flags & MDB_CP_COMPACT || env->packed || env->later);
 }
 
-/* Whether a copy can be made of a given transaction's snapshot. Ours is made of its reachable
- * pages; where the original makes it, that must be an LMDB with these two functions. */
+/* Whether a copy can be made of the snapshot of `txn`, if one is given. Our own copy has only its
+ * reachable pages; an original must be an LMDB with these two functions. */
 static bool may_be_given(const MDB_env *env, unsigned flags, const MDB_txn *txn)
 {
 	if (!txn)
@@ -59,7 +60,7 @@ static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 	return rc;
 }
 
-/* Readies the original for a copy, which takes a reader slot: in a child one of the child's own. */
+/* Readies the original for a copy, which takes a reader slot: a forked child needs its own. */
 static int origin_ready(MDB_env *env)
 {
 	int fd, rc;
@@ -69,11 +70,11 @@ static int origin_ready(MDB_env *env)
 	rc = env_adopt(env);
 	if (!rc)
 		rc = env->origin->call.mdb_env_get_fd(env->orig, &fd);
-	/* It copies as much as its descriptor's file has. */
+	/* The original copies as many bytes as its descriptor's file has. */
 	return rc ? rc : env_file_is(env, fd) ? 0 : errno;
 }
 
-/* Copies by the original, to `path`, or (NULL) to `fd`. */
+/* Lets the original copy to `path`, or to `fd` if `path` is NULL. */
 static int origin_copy(MDB_env *env, const char *path, int fd, unsigned flags, MDB_txn *txn)
 {
 	const struct origin *origin;
@@ -114,7 +115,7 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 	int fd, rc;
 
 	if (!may_be_given(env, flags, txn))
-		return MDB_INCOMPATIBLE; /* before there is an empty file */
+		return MDB_INCOMPATIBLE; /* before open() makes an empty file */
 	if (!is_ours(env, flags))
 		return origin_copy(env, path, -1, flags, txn);
 	name = env_data_path(path, env->mode == ENV_OWN ? env->flags : 0);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Database handles: how long one is valid, and for which transactions.
+/* Database handles: how long a handle is valid, and for which transactions.
  *
- * As in LMDB: a handle opened in a transaction belongs to it until the transaction is committed,
- * then to the environment; ended in any other way, the transaction takes its new handles with it.
- * Comparators belong to the environment's slot and take effect at once. LMDB's rule that one
- * transaction at a time may open handles is the program's to keep; any number may begin and end
- * meanwhile.
+ * As in LMDB, a handle belongs to the transaction that opened it until the commit, then to the
+ * environment. A transaction that ends in any other way closes its new handles. Comparators belong
+ * to the environment's slot and take effect at once. The program must keep LMDB's rule that one
+ * transaction at a time opens handles; any number may begin and end meanwhile.
  */
 #include "env/env.h"
 
@@ -19,8 +18,8 @@ static void tree_begin(MDB_txn *txn, MDB_dbi dbi)
 
 	struct tree_record record = txn->trees[dbi].record;
 
-	/* The counts stay: of a database that is gone by now the original's mdb_stat() tells what a
-	 * renewed transaction saw before. */
+	/* The counts stay: if the database is gone by now, the original's mdb_stat() gives the
+	 * counts that a renewed transaction saw before. */
 	record.flags = slot->flags & DBI_PERSISTENT;
 	record.root = PAGE_NONE;
 	txn->trees[dbi] = (struct tree){
@@ -39,15 +38,16 @@ static void main_order(MDB_txn *txn)
 
 	comparators_default(&order, txn->trees[DBI_MAIN].record.flags);
 	pthread_mutex_lock(&txn->env->records_lock);
-	/* What is right already stays untouched: other transactions may be comparing by it. */
+	/* An order that is right already stays untouched: other transactions may be comparing by
+	 * it. */
 	if (!slot->ordered || !comparators_equal(&slot->order, &order))
 		slot->order = order;
 	slot->ordered = true;
 	pthread_mutex_unlock(&txn->env->records_lock);
 }
 
-/* For a program that never opens the main database and uses its handle all the same: the first of
- * the transactions that begin at once sets the order. */
+/* Sets the order for a program that uses the main database's handle without opening it. Of
+ * transactions that begin at the same time, the first sets it. */
 static void main_order_first(MDB_txn *txn)
 {
 	struct dbi_slot *slot = &txn->env->slots[DBI_MAIN];
@@ -109,7 +109,8 @@ static int dbi_open_main(MDB_txn *txn, unsigned flags, MDB_dbi *dbi)
 	return 0;
 }
 
-/* The slot of a name that is open already, or else the first free one. */
+/* Finds the slot of a name that is open already, else the first free one. Returns whether it is
+ * open. */
 static bool slot_find(const MDB_txn *txn, const MDB_val *name, MDB_dbi *found)
 {
 	*found = txn->dbis;
@@ -134,13 +135,13 @@ static MDB_val name_of(const MDB_txn *txn, const char *text)
 			 .mv_data = (void *)(uintptr_t)text};
 }
 
-/* The record of a name that is in the main database. */
+/* Finds the record of a named database in the main database. */
 static int named_find(MDB_txn *txn, const MDB_val *name, unsigned flags, struct tree_record *record)
 {
 	struct tree *home = &txn->trees[DBI_MAIN];
 	int rc;
 
-	/* Named databases do not go with these flags of the main one. */
+	/* A main database with these flags cannot hold named databases. */
 	if (home->record.flags & (MDB_DUPSORT | MDB_INTEGERKEY))
 		return flags & MDB_CREATE ? MDB_INCOMPATIBLE : MDB_NOTFOUND;
 	rc = tree_find_named(&txn->snapshot, home, &txn->env->slots[DBI_MAIN].order.key, name,
@@ -200,7 +201,7 @@ int dbi_open(MDB_txn *txn, const char *text, unsigned flags, MDB_dbi *dbi)
 	tree_begin(txn, found);
 	txn->trees[found].record = record;
 	txn->trees[found].stale = false;
-	slot->flags = 0; /* not the environment's before the commit */
+	slot->flags = 0; /* the handle is the transaction's until the commit */
 	txn->dbi_state[found] = TXN_DBI_NEW | TXN_DBI_VALID | TXN_DBI_USER;
 	if (found == txn->dbis)
 		txn->dbis++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Opens environments, and decides which of its two kinds each becomes. */
+/* Opens environments, and decides whether each becomes own or forwarded. */
 #include "env/env.h"
 #include "env/staged.h"
 
@@ -26,7 +26,7 @@
 
 #include "config.h"
 
-/* Once for each original: which one it is, and what becomes of its environments. */
+/* Logs, once for each original, which LMDB it is and what becomes of its environments. */
 static void banner_print(const struct origin *origin)
 {
 	char text[32];
@@ -61,7 +61,7 @@ void env_forward_assert(MDB_env *orig, const char *message)
 		env->assert_func(env, message);
 }
 
-/* An environment that wraps one of an original's. */
+/* Makes an environment that wraps one of an original's. */
 static int wrap_create(const struct origin *origin, MDB_env **ret)
 {
 	MDB_env *env;
@@ -117,7 +117,8 @@ int env_create_by(const struct origin *origin, MDB_env **ret)
 	return rc;
 }
 
-/* Not by asprintf(), which is a tenth of all that opening a small environment takes. malloc'ed, or NULL. */
+/* Joins two strings; malloc'ed, or NULL. asprintf() would take a tenth of the time of opening a
+ * small environment. */
 static char *joined(const char *path, const char *rest)
 {
 	size_t length = strlen(path), more = strlen(rest) + 1;
@@ -159,7 +160,7 @@ static char *absolute_path(const char *path)
 	return name;
 }
 
-/* What has been seen of a data file before the original opens it. */
+/* The meta pages of a data file, read before the original opens the file. */
 struct file_metas {
 	uint8_t first[META_LOOK], second[META_LOOK];
 	struct meta newer; /* page_size 0: the file is not sound */
@@ -174,8 +175,8 @@ static bool is_meta(const uint8_t *page, enum format format)
 	       page_flags(layout, page) & PAGE_META;
 }
 
-/* Whether the original may open this file at all. It computes with a page size from the file
- * before it has looked at it. Everything that it judges itself is left to it: 0 means "ask it". */
+/* Judges whether the original may open this file: it computes with the file's page size before it
+ * checks the file. Returns 0 to leave every other judgement to the original, else an error. */
 static int judge_file(int fd, struct file_metas *look)
 {
 	enum format format = FORMAT_0_9;
@@ -199,17 +200,15 @@ static int judge_file(int fd, struct file_metas *look)
 	return meta_judge(look->first, look->second, &look->newer, format);
 }
 
-/* After open() of a data file: whether a container may stand in its directory instead. One that is
- * there and cannot be opened is the original's to refuse. */
+/* Whether, after open() of a data file, a container may stand in its directory instead. A data file
+ * that exists but cannot be opened is the original's to refuse. */
 static bool is_missing(int fd, unsigned flags)
 {
 	return fd < 0 && errno == ENOENT && !(flags & MDB_NOSUBDIR);
 }
 
-/* Puts the staged copy of a data set, if one is wanted and there, in place of *fd, which is the
- * data file or container that `path` leads to. Returns the descriptor that it has taken the place
- * of, or -1.
- */
+/* Replaces *fd, the data file or container that `path` leads to, by the staged copy of the data
+ * set, if one is wanted and there. Returns the descriptor that was replaced, or -1. */
 static int staged_take(MDB_env *env, const char *path, int *fd)
 {
 	const char *directory = settings_get()->staged;
@@ -237,9 +236,8 @@ static int staged_take(MDB_env *env, const char *path, int *fd)
 	return before;
 }
 
-/* How the original is to open it: a copy that stands in for a directory's data file by its
- * directory, so that the original's copies of the environment become directories too. malloc'ed, or
- * NULL. */
+/* The path by which the original opens a stand-in; malloc'ed, or NULL. For a directory's data file
+ * it is a directory, so that the original's copies of the environment become directories too. */
 static char *stand_in_path(const MDB_env *env, unsigned flags)
 {
 	if (env->packed)
@@ -256,8 +254,7 @@ unsigned env_origin_flags(const MDB_env *env, unsigned flags)
 	return env->staged ? flags | MDB_NOLOCK : flags;
 }
 
-/* Has the container read through, and a stand-in for it in the loan. Closes `container` or keeps
- * it. */
+/* Opens a container, and puts its stand-in into the loan. Keeps `container` or closes it. */
 static int container_open(MDB_env *env, const char *path, int container, struct origin_loan *loan)
 {
 	int before = staged_take(env, path, &container), rc;
@@ -276,7 +273,7 @@ static int container_open(MDB_env *env, const char *path, int container, struct 
 	return loan->fd < 0 ? errno : 0;
 }
 
-/* Looks at the file, and has the original open it by the same descriptor if it can. */
+/* Looks at the file, and lets the original open it by the same descriptor if it takes loans. */
 static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
 		       struct origin_loan *loan, struct meta *newer)
 {
@@ -287,10 +284,10 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 
 	if (!name)
 		return ENOMEM;
-	/* Not O_CLOEXEC: it becomes mdb_env_get_fd()'s, which LMDB leaves open to other programs.
-	 */
+	/* Not O_CLOEXEC: mdb_env_get_fd() gives this descriptor, and LMDB leaves its own open
+	 * across exec(). */
 	*loan = (struct origin_loan){.path = name, .fd = open(name, O_RDONLY)};
-	/* What cannot be looked at must not be judged by what the original sees a moment later. */
+	/* Without a look, the file must not be judged by what the original sees a moment later. */
 	if (loan->fd < 0 && descriptor_is_short(errno)) {
 		rc = errno;
 		free(name);
@@ -299,7 +296,7 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	missing = is_missing(loan->fd, flags);
 	if (loan->fd >= 0)
 		rc = judge_file(loan->fd, &look);
-	/* What is a data file is no container. */
+	/* A sound data file is no container. */
 	if (!rc && !look.newer.page_size)
 		rc = packed_find(name, loan->fd, missing, &container);
 	if (!rc && container >= 0) {
@@ -345,8 +342,8 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	return rc;
 }
 
-/* The window stands over the original's map where we know it, else over one of its own, of `length`
- * bytes; 0: as long as the original's. */
+/* Opens the window over the original's map if the loan has it, otherwise over a map of its own, of
+ * `length` bytes (0: as long as the original's). */
 static int window_renew(MDB_env *env, uint32_t page_size, size_t length,
 			const struct origin_loan *loan)
 {
@@ -359,12 +356,12 @@ static int window_renew(MDB_env *env, uint32_t page_size, size_t length,
 	} else {
 		if (!length)
 			rc = env->origin->call.mdb_env_info(env->orig, &info);
-		/* The stand-in of a later LMDB's file knows no more than its map size. */
+		/* The stand-in of a file of LMDB 1.0 knows only its map size. */
 		if (!rc && info.me_mapsize < env->bytes)
 			info.me_mapsize = env->bytes;
 		if (!rc)
 			rc = window_open(&window, env->data, info.me_mapsize, page_size);
-		/* As the original's map would be. */
+		/* The original gives its own map the same advice. */
 		if (!rc && env->flags & MDB_NORDAHEAD)
 			(void)madvise((void *)(uintptr_t)window.base, window.length, MADV_RANDOM);
 	}
@@ -382,7 +379,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	int rc = origin_open(env, path, flags, mode, &loan, &meta);
 
 	if (!rc && !meta.page_size)
-		rc = MDB_INVALID; /* it has changed between the two looks */
+		rc = MDB_INVALID; /* the file has changed between two looks */
 	if (!rc && env->fd < 0)
 		rc = env->origin->call.mdb_env_get_fd(env->orig, &env->fd);
 	if (!rc)
@@ -422,8 +419,8 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	if (rc && settings_get()->verbose)
 		log_line("%s: nothing is read ahead: %s", path, strerror(rc));
 	fork_enlist(env);
-	/* Without a store the window stays at rest, which is always right if it is the data file.
-	 */
+	/* Without a store the window stays at rest, which is right for any data file, but not for a
+	 * container. */
 	return env->packed ? rc : 0;
 
 fail:
@@ -436,8 +433,9 @@ fail:
 	return rc;
 }
 
-/* A container is not written to. The original knows nothing of it and would make a data file beside it,
- * so it is not asked either where that cannot be told. Returns 0 (it is none), EACCES or an errno. */
+/* Refuses a container for writing. The original knows no containers and would make a data file
+ * beside it, so it is not called either if the file cannot be judged. Returns 0 (none), EACCES or
+ * an errno. */
 static int refuse_container(const char *path, unsigned flags)
 {
 	char *name = env_data_path(path, flags);
@@ -457,7 +455,7 @@ static int refuse_container(const char *path, unsigned flags)
 	return container >= 0 ? EACCES : rc;
 }
 
-/* With LMDBIO_VERBOSE the person learns which file is to blame, and what to do. */
+/* With LMDBIO_VERBOSE, tells the user which file is to blame and what to do. */
 static void env_report_failure(const MDB_env *env, const char *path, unsigned flags, int rc)
 {
 	char *line;
@@ -473,7 +471,7 @@ static void env_report_failure(const MDB_env *env, const char *path, unsigned fl
 	free(line);
 }
 
-/* What LMDB takes when an environment is opened: it refuses other flags before it looks at any file. */
+/* The flags that LMDB takes at opening. It refuses any other before it looks at a file. */
 enum {
 	OPEN_FLAGS = MDB_FIXEDMAP | MDB_NOSUBDIR | MDB_NOSYNC | MDB_RDONLY | MDB_NOMETASYNC |
 		     MDB_WRITEMAP | MDB_MAPASYNC | MDB_NOTLS | MDB_NOLOCK | MDB_NORDAHEAD |
@@ -512,7 +510,7 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 
 	if (rc && !env->for_later.refused)
 		env_report_failure(env, path, flags, rc);
-	/* Of pages that are encrypted. */
+	/* The pages are encrypted, for which LMDB 1.0 has its own code. */
 	return rc == MDB_INCOMPATIBLE && env->for_later.origin ? MDB_ENV_ENCRYPTION : rc;
 }
 
@@ -523,15 +521,15 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	size_t wanted = size;
 	int rc;
 
-	/* Its new map would be another file's. */
+	/* If a descriptor leads to another file, so would the new map. */
 	if (env->mode == ENV_OWN && (!env_file_is(env, env->fd) || !env_file_is(env, env->data)))
 		return errno;
-	/* The original unmaps its map before it makes the new one. If that fails, as it does for the
-	 * size in a damaged file, the next transaction would read memory that is gone. */
+	/* The original unmaps its map before it makes the new one. If the new map failed, as with
+	 * the size in a damaged file, the next transaction would read memory that is gone. */
 	if (env->mode == ENV_OWN &&
 	    ((rc = later_mapsize(env, &wanted)) || (rc = window_may_be(&env->window, wanted))))
 		return rc;
-	/* The original takes its map down, which is our window. */
+	/* The original unmaps its map, which is our window. */
 	env_store_close(env);
 	if (!later) {
 		origin_loan_begin(&loan);
@@ -570,7 +568,7 @@ void env_close(MDB_env *env)
 		env_file_release(env);
 		dbi_free_all(env);
 		free(env->path);
-		/* A forked child has not come to use each of its parent's. */
+		/* A forked child counts an inherited environment only once it has used it. */
 		if (env->generation == fork_generation)
 			stats_closed();
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The objects behind the handles of <lmdb.h>.
  *
- * An environment is either our own (opened with MDB_RDONLY: we read its pages) or forwarded (all
- * else: the original LMDB does everything and these objects only wrap its handles). Either way
- * the original's environment is open beside ours. Of an own one it is asked for the rules of
- * opening, the reader slot that pins a snapshot, and reader_list, reader_check, info and copy.
+ * An environment is either our own (opened with MDB_RDONLY: we read its pages) or forwarded (any
+ * other: the original LMDB does everything, and these objects only wrap its handles). Either way
+ * the original's environment is open beside ours. For an own environment the original supplies the
+ * rules of opening, the reader slot that pins a snapshot, reader_list, reader_check, info and copy.
  */
 #ifndef LMDBIO_ENV_ENV_H
 #define LMDBIO_ENV_ENV_H
@@ -27,7 +27,7 @@
 
 struct record_index;
 
-/* Bytes: a data file of fewer is not worth reading ahead or sharing. */
+/* Bytes. A smaller data file is not worth reading ahead or sharing. */
 enum { ENV_STORE_FILE_MIN = 1 << 20 };
 
 enum { DBI_FREE = 0, DBI_MAIN = 1, DBI_CORE = 2 };
@@ -44,45 +44,46 @@ struct dbi_slot {
 
 enum { DBI_OPEN = 0x8000, DBI_PERSISTENT = 0x7fff };
 
-/* The first word of each handle that we give out. Those of an LMDB begin with a pointer or a file
- * descriptor, and none of either is odd and above 2^30. */
+/* The first word of each handle that we give out. LMDB's own handles begin with a pointer or a file
+ * descriptor, and neither is ever odd and above 2^30. */
 enum handle_kind {
 	HANDLE_ENDED = 0,
 	HANDLE_ENV = 0x4c4d4281,
 	HANDLE_OWN = 0x4c4d4283,       /* transactions and cursors: lmdbio reads LMDB 0.9's pages */
-	HANDLE_OWN_1_0 = 0x4c4d4287,   /* the same of LMDB 1.0's */
-	HANDLE_OWN_NAMES = 0x4c4d4289, /* cursors of either, whose `names` are set */
-	HANDLE_FORWARDED = 0x4c4d4285, /* the original does */
+	HANDLE_OWN_1_0 = 0x4c4d4287,   /* the same for pages of LMDB 1.0 */
+	HANDLE_OWN_NAMES = 0x4c4d4289, /* cursors on pages of either, with `names` set */
+	HANDLE_FORWARDED = 0x4c4d4285, /* transactions and cursors of the original */
 };
 
-/* Before its memory is freed: an LMDB may find the word in memory that it has not filled yet. */
+/* Ends a handle before its memory is freed. An LMDB may get that memory for a handle, whose first
+ * word would be ours until LMDB fills it. */
 static inline void handle_end(uint32_t *kind)
 {
 	*(volatile uint32_t *)kind = HANDLE_ENDED;
 }
 
-/* Which file the data file is, whatever the program does to its descriptors. */
+/* Records which file the data file is, whatever the program does to its descriptors. */
 struct env_seen {
 	struct stat st;
-	uint64_t system; /* identity_system(), of an environment with a store; else 0 */
+	uint64_t system; /* identity_system() if the environment has a store; else 0 */
 };
 
 /* The snapshot that the store was brought to last (env_store.c). */
 struct env_store_at {
 	_Atomic bool armed;
-	_Atomic size_t id;        /* plus one if it is 0; 0: none */
-	_Atomic uint64_t state;   /* of the file then; an arena's bytes are that file's */
-	uint64_t since;           /* nanoseconds; when it was first seen */
+	_Atomic size_t id;      /* the transaction id, or 1 for id 0; 0: none yet */
+	_Atomic uint64_t state; /* of the file at that time, whose bytes the arena has */
+	uint64_t since;         /* ns: when the store came to it unarmed; else 0 */
 };
 
-/* Of a program that was built for LMDB 1.0 (for_later.c). */
+/* The further state of an environment whose program was built for LMDB 1.0 (for_later.c). */
 struct for_later {
-	const struct origin *origin; /* its original; NULL: the program was built for 0.9 */
-	MDB_env *orig;	 /* that one's environment, until this one is opened; NULL: none is there */
-	bool encrypts;	 /* the pages are encrypted, the program says */
-	bool refused;	 /* opening takes that original, which is not there */
-	unsigned flags;	 /* that 0.9 does not know, of an own environment */
-	_Atomic(struct name_copy *) names; /* of databases, with the NUL that ends them in 1.0 */
+	const struct origin *origin; /* the program's original; NULL: built for 0.9 */
+	MDB_env *orig;               /* of LMDB 1.0, until it becomes env->orig; NULL: none */
+	bool encrypts;               /* the program says that the pages are encrypted */
+	bool refused;                /* opening needs that original, which is missing */
+	unsigned flags;              /* an own environment's flags that LMDB 0.9 does not know */
+	_Atomic(struct name_copy *) names; /* names of databases, with LMDB 1.0's NUL */
 };
 
 struct MDB_env {
@@ -99,42 +100,42 @@ struct MDB_env {
 	_Atomic unsigned generation; /* the process (see fork.c) that opened `orig` */
 	char *path;          /* absolute, for opening again in a forked child */
 	char *staged;        /* the staged copy that stands in for the data file, or NULL */
-	char *named;         /* the path that the program gave, where `orig` has got another one */
-	/* Set before it is opened: */
+	char *named;         /* the path that the program gave, if `orig` has another one */
+	/* Set before the environment is opened: */
 	char *node; /* in place of LMDBIO_NODE, or NULL */
 	bool alone; /* its memory is not shared with the node's other processes */
-	bool plans; /* its user knows what will be read, and how much of it there is room for */
-	MDB_sum_func *sum_func; /* of pages, or NULL */
+	bool plans; /* its user plans its reads, and knows how much memory can hold */
+	MDB_sum_func *sum_func; /* computes checksums of pages; NULL: none */
 	unsigned sum_size;      /* bytes */
 	unsigned flags;
 	mdb_mode_t permissions;
 	int fd;       /* the data file: the descriptor of the first `orig`, or ours */
-	int data;     /* the same file: a descriptor of our own, or `fd` where none can be had */
+	int data;     /* the same file: a second descriptor of our own, or `fd` if there is none */
 	struct env_seen seen;
 	struct descriptor_kept
-		lock; /* the lock file of the first `orig`, whose the descriptor is */
+		lock; /* the lock file of the first `orig`, which owns the descriptor */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	struct later *later;   /* the data file is LMDB 1.0's; NULL: it is not */
-	struct later *left;    /* what later_leave() has left for later_free() */
-	struct sums *sums;     /* ... whose pages are verified; NULL: they are not */
+	struct later *left;    /* kept by later_leave() for later_free() */
+	struct sums *sums;     /* the checksums of its pages; NULL: not verified */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
-	/* What stands under the window (env_store.c): */
-	uint64_t bytes;       /* of the data, when it was opened */
-	uint64_t arena_bytes; /* ... if it has an arena, and no other one here has it; else 0 */
+	/* The store under the window (env_store.c): */
+	uint64_t bytes;       /* of the data, when the environment was opened */
+	uint64_t arena_bytes; /* the same, if this environment counts an arena's; else 0 */
 	bool stored;
 	struct env_store_at store_at;
 	pthread_mutex_t choice_lock;
 	struct io reads; /* unless packed */
 	struct store store;
 	struct prefetch *prefetch;    /* NULL: no look-ahead */
-	pthread_mutex_t records_lock; /* of the list of indexes (records.c), and of the main
-					 database's order (dbi.c); nothing is read under it */
-	pthread_mutex_t making_lock;  /* of a thread that makes an index, before records_lock */
+	pthread_mutex_t records_lock; /* guards the list of indexes (records.c) and the main
+					 database's order (dbi.c); held during no read */
+	pthread_mutex_t making_lock;  /* held while an index is made; taken before records_lock */
 	struct kept_index *indexes;
 	_Atomic MDB_dbi dbis; /* slots in use, core ones included */
 	struct dbi_slot *slots;
-	_Atomic(MDB_txn *) spare; /* one that has ended, for the next to begin */
+	_Atomic(MDB_txn *) spare; /* an ended transaction for the next one to reuse */
 };
 
 enum txn_dbi { TXN_DBI_NEW = 1, TXN_DBI_VALID = 2, TXN_DBI_USER = 4 };
@@ -147,45 +148,46 @@ struct MDB_txn {
 	bool writes;
 	MDB_txn *parent, *child;
 	MDB_cursor *cursors; /* of a write transaction: they end with it */
-	/* Of our own: */
-	unsigned generation;      /* the process whose reader slot `orig` or `slot` is */
+	/* Of an own transaction: */
+	unsigned generation;      /* the process that owns the reader slot of `orig` or `slot` */
 	struct reader_slot *slot; /* in the lock file of LMDB 1.0, or NULL */
 	size_t id;
-	/* What the file was found to be, kept from one snapshot to the next: */
+	/* The last known state of the file, kept from one snapshot to the next: */
 	uint64_t looked_at; /* by the coarse clock; 0: never */
 	uint64_t file_size;
 	struct identity identity;
 	uint64_t state; /* hash of the identity without the snapshot: the same for the same bytes */
 	struct snapshot snapshot;
-	struct lookups lookups; /* kept from one transaction to the next ... */
-	size_t lookups_id;      /* ... of this snapshot */
-	MDB_dbi dbis;        /* 0 once it has ended */
-	MDB_dbi dbis_most;   /* that it has had; what is behind them is zero */
-	uint8_t *dbi_state;  /* enum txn_dbi bits, env->maxdbs of them */
-	struct tree trees[]; /* env->maxdbs of them */
+	struct lookups lookups; /* kept from one transaction to the next */
+	size_t lookups_id;      /* the snapshot that `lookups` belong to */
+	MDB_dbi dbis;           /* 0 once the transaction has ended */
+	MDB_dbi dbis_most;      /* the most so far; later trees and states are zero */
+	uint8_t *dbi_state;     /* enum txn_dbi bits, env->maxdbs of them */
+	struct tree trees[];    /* env->maxdbs of them */
 };
 
 struct MDB_cursor {
 	uint32_t kind;
 	MDB_txn *txn;
 	MDB_cursor *orig;  /* of a forwarded transaction, else NULL */
-	const struct origin *origin; /* that `orig` belongs to: a cursor may outlive its txn */
+	const struct origin *origin; /* the LMDB of `orig`: a cursor may outlive its txn */
 	MDB_cursor **link; /* in the transaction's list of cursors, else NULL */
 	MDB_cursor *next;
 	MDB_dbi dbi;
 	bool names; /* its keys may be names of databases, as LMDB 1.0 has them */
-	struct cursor cursor;           /* of our own */
+	struct cursor cursor;           /* of an own transaction */
 	struct duplicates duplicates[]; /* one, if the database has MDB_DUPSORT */
 };
 
-/* NULL is none of ours. */
+/* Whether a handle is an environment of ours; NULL is not. */
 static inline bool env_is_ours(const MDB_env *env)
 {
 	return likely(env && env->kind == HANDLE_ENV);
 }
 
-/* The questions of the two calls that read a record. The second one reads the word again, so that the
- * first compares it where it stands, and a hit in a file of LMDB 0.9 has no instruction more. */
+/* mdb_get() and mdb_cursor_get() ask for pages of LMDB 0.9 first, then for 1.0. The second question
+ * reads the word again, so that the compiler lets the first compare it in memory: a hit in a file
+ * of LMDB 0.9 takes no further instruction. */
 static inline bool kind_is_1_0(const uint32_t *kind)
 {
 	return likely(*(const volatile uint32_t *)kind == HANDLE_OWN_1_0);
@@ -232,32 +234,34 @@ static inline bool cursor_is_ours(const MDB_cursor *cursor)
 	return cursor_is_own(cursor) || (cursor && cursor->kind == HANDLE_FORWARDED);
 }
 
-/* env_file.c: how the data file is held in a program that may close what it did not open. */
-/* Learns which file env->fd is, and which the lock file (its descriptor, or -1) is. Returns 0 or errno. */
+/* env_file.c: keeps the data file in a program that may close descriptors it did not open. */
+/* Records which files env->fd and `lock` (the lock file's descriptor, or -1) lead to. Returns 0 or
+ * errno. */
 int env_file_hold(MDB_env *env, int lock);
-/* Takes a descriptor of our own of it, if there are enough. */
+/* Opens our own descriptor of the data file, if enough are free. */
 void env_file_lift(MDB_env *env);
 void env_file_release(MDB_env *env);
-/* Whether a descriptor is the data file. Where the original takes a size or a map from its own,
- * another file's would be wrong. False, with errno: see descriptor_is(). */
+/* Whether a descriptor leads to the data file, asked before the original takes a size or a map from
+ * it: another file's would be wrong. If not, sets errno as descriptor_is(). */
 bool env_file_is(const MDB_env *env, int fd);
-/* What the data file is now, by any way that still leads to it; else what it was. */
+/* Gives the data file's status by any way that still leads to the file, else its status at
+ * opening. */
 void env_file_look(const MDB_env *env, struct stat *st);
-/* Learns the file system's own id as well, which takes a system call more. */
+/* Also records the file system's own id, which takes one more system call. */
 void env_file_know_system(MDB_env *env);
 
 /* env.c: the calls of the same name in <lmdb.h>. */
 int env_create(MDB_env **env);
-/* The same, by another original than the built-in one; the original's own handle if lmdbio does not
- * understand it. For one that is `for_later` the environment is a program's that was built for LMDB
- * 1.0. */
+/* The same with another original than the built-in one. Gives the original's own handle if lmdbio
+ * does not know its version. If the original is `for_later`, the environment's program was built
+ * for LMDB 1.0. */
 int env_create_by(const struct origin *origin, MDB_env **env);
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
 /* The data file that LMDB opens for a path; malloc'ed, or NULL. */
 char *env_data_path(const char *path, unsigned flags);
 /* The lock file that LMDB makes for a path; malloc'ed, or NULL. */
 char *env_lock_path(const char *path, unsigned flags);
-/* With which flags the original opens env->path, where the program has given these. */
+/* The flags that the original opens env->path with, if the program gave `flags`. */
 unsigned env_origin_flags(const MDB_env *env, unsigned flags);
 int env_set_mapsize(MDB_env *env, size_t size);
 int env_set_flags(MDB_env *env, unsigned flags, int onoff);
@@ -267,7 +271,7 @@ int env_get_path(MDB_env *env, const char **path);
 int env_get_fd(MDB_env *env, int *fd);
 int env_get_maxkeysize(MDB_env *env);
 int env_info(MDB_env *env, MDB_envinfo *info);
-/* The same as the file's meta pages say it, without the map of this process. */
+/* The same, with the map address in the file's meta pages, not this process's. */
 int env_info_stored(const MDB_env *env, MDB_envinfo *info);
 int env_stat(MDB_env *env, MDB_stat *stat);
 int env_get_maxreaders(MDB_env *env, unsigned *readers);
@@ -276,19 +280,20 @@ int env_reader_check(MDB_env *env, int *dead);
 int env_set_maxdbs(MDB_env *env, MDB_dbi dbs);
 int env_set_assert(MDB_env *env, MDB_assert_func *func);
 void env_close(MDB_env *env);
-/* What an original calls when it finds its own state wrong; its code tells which one it is. */
+/* An original calls this when it finds its own state wrong. The caller's address tells which
+ * original it is. */
 void env_forward_assert(MDB_env *orig, const char *message);
 
-/* for_later.c: of environments of programs that were built for LMDB 1.0. */
+/* for_later.c: environments of programs that were built for LMDB 1.0. */
 int for_later_create(MDB_env *env, const struct origin *origin);
-/* Decides what the environment becomes, before it is opened: *own, or the original's, which then is
- * env->origin. Returns 0, EACCES or MDB_INCOMPATIBLE (there is no original for what it takes; a line
- * has said so). */
+/* Decides before opening: either lmdbio reads the environment (*own), or the program's LMDB 1.0
+ * serves it and becomes env->origin. Returns 0, or EACCES if that LMDB 1.0 is missing; with
+ * LMDBIO_VERBOSE a line says so. */
 int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own);
-/* Judges a data file of LMDB 1.0 as that one does when it opens it. Returns 0, MDB_PAGE_NOTFOUND (the file
- * ends in front of a root), MDB_CORRUPTED (it has fewer pages than its trees) or an errno. */
+/* Judges a data file of LMDB 1.0 as LMDB 1.0 does at opening. Returns 0, MDB_PAGE_NOTFOUND (the
+ * file ends before a root), MDB_CORRUPTED (it has fewer pages than its trees) or an errno. */
 int for_later_judge(int fd, const struct meta *newest);
-/* Why opening has failed in a way of LMDB 1.0: malloc'ed, or NULL. */
+/* Explains a failure to open that only LMDB 1.0 has. Returns a malloc'ed line, or NULL. */
 char *for_later_explain(const MDB_env *env, const char *path, unsigned flags, int rc);
 void for_later_close(MDB_env *env);
 int env_set_pagesize(MDB_env *env, int size);
@@ -301,7 +306,7 @@ int env_incr_dump(MDB_env *env, const char *path, size_t txnid);
  * environment's, or the transaction's. */
 int for_later_name(MDB_cursor *cursor, MDB_val *key);
 
-/* What writing is refused with. */
+/* The error that refuses writing. */
 static inline int env_read_only(const MDB_env *env)
 {
 	return env->for_later.origin ? MDB_IS_READONLY : EACCES;
@@ -310,62 +315,64 @@ static inline int env_read_only(const MDB_env *env)
 /* snapshot.c: brings the snapshot that txn->orig holds into *txn. Returns 0, MDB_MAP_RESIZED,
  * MDB_CORRUPTED, or what the original's mdb_txn_renew() says. txn->orig stays the caller's. */
 int snapshot_take(MDB_txn *txn);
-/* The identity of the newest snapshot, as far as it can be told without a transaction. Returns 0 or
- * MDB_CORRUPTED. */
+/* Gives the identity of the newest snapshot, as far as it can be known without a transaction.
+ * Returns 0 or MDB_CORRUPTED. */
 int snapshot_identify(const MDB_env *env, struct identity *identity);
-/* What MDB_txn.state would be now. Returns 0 or MDB_CORRUPTED. */
+/* Gives the value that MDB_txn.state would have now. Returns 0 or MDB_CORRUPTED. */
 int snapshot_state(const MDB_env *env, uint64_t *state);
 
-/* env_store.c: what stands under the window of an own environment. Opening returns 0 or an errno;
- * in a transaction begin (0, or ENOMEM) after snapshot_take(), end before it is reset or freed. */
+/* env_store.c: the store under the window of an own environment. env_store_open() returns 0 or an
+ * errno. Call env_store_begin() (0 or ENOMEM) after snapshot_take(), and env_store_end() before the
+ * transaction is reset or freed. */
 int env_store_open(MDB_env *env);
 void env_store_close(MDB_env *env);
 int env_store_begin(MDB_txn *txn);
 void env_store_end(MDB_txn *txn);
-/* What outlives a transaction, and serves the next one in its place, ends. */
+/* Ends the lookups that outlive a transaction to serve the next one. */
 void env_store_forget(MDB_txn *txn);
-/* Around a fork, in the parent: nothing of the store is changing. */
+/* Called around a fork, in the parent: while held, no part of the store changes. */
 void env_store_hold(MDB_env *env, bool hold);
-/* In the child, in place of the second of them: a store of its own. */
+/* Called in the child in place of the second call: gives the child a store of its own. */
 void env_store_forked(MDB_env *env);
-/* While the original reads through the window: 0, or ENOMEM (resume all the same). */
+/* Shows the file in the window while the original reads through it. Returns 0 or ENOMEM; call
+ * env_store_resume() in either case. */
 int env_store_pause(MDB_env *env);
 void env_store_resume(MDB_env *env);
 
-/* records.c: the record index of a database in a transaction's snapshot, made if there is none yet
- * (which reads the tree pages, in several threads). Returns 0, or as index_build(). It lives until
- * it is given back. Any thread. */
+/* records.c: gives the record index of a database in a transaction's snapshot. If there is none
+ * yet, makes it: this reads the tree pages, in several threads. Returns 0, or as index_build(). The
+ * index lives until records_give(). Any thread. */
 int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index);
-/* The same of a tree without a handle (dbi_find()), or of the main one, whose name is NULL. */
+/* The same for a tree without a handle (dbi_find()), or for the main one, whose name is NULL. */
 int records_take_tree(MDB_txn *txn, struct tree *tree, const MDB_val *name,
 		      struct record_index **index);
 void records_give(MDB_env *env, const struct record_index *index);
-/* Makes an index that was built elsewhere (by ranks together, for instance) the one that
- * records_take() gives; it becomes the environment's. Returns 0; EEXIST (there is one; the index
- * stays the caller's); ENOMEM (likewise). */
+/* Makes records_take() give an index that was built elsewhere, by ranks together for instance; it
+ * becomes the environment's. Returns 0, EEXIST (there is one already) or ENOMEM; on an error the
+ * index stays the caller's. */
 int records_put(MDB_txn *txn, const struct tree *tree, struct record_index *index);
 void records_open(MDB_env *env);
 void records_close(MDB_env *env);
 void records_forked(MDB_env *env);
 
-/* txn.c: for own and forwarded ones. */
+/* txn.c: own and forwarded transactions. */
 int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **txn);
 int txn_renew(MDB_txn *txn);
 void txn_reset(MDB_txn *txn);
 int txn_commit(MDB_txn *txn);
-/* Of a forwarded one, by an LMDB 1.0. */
+/* Only for a forwarded transaction of an LMDB 1.0. */
 int txn_prepare(MDB_txn *txn);
 void txn_abort(MDB_txn *txn);
-/* Frees one of our own that has ended; may be NULL. */
+/* Frees an own transaction that has ended; may be NULL. */
 void txn_forget(MDB_txn *txn);
 
-/* dbi.c: of own transactions. */
+/* dbi.c: databases of own transactions. */
 void dbi_begin(MDB_txn *txn);
 void dbi_end(MDB_txn *txn, bool keep);
 int dbi_open(MDB_txn *txn, const char *name, unsigned flags, MDB_dbi *dbi);
-/* The tree of a database (`text` NULL: of the main one), without a handle for it: handles are the program's to
- * open and close, one transaction at a time. *name: as the main database has it, in the memory of `text`, or left
- * as it is. Returns as dbi_open(). */
+/* Gives the tree of the database `text` (NULL: the main one) without a handle: handles are the
+ * program's to open and close, one transaction at a time. *name becomes the name as the main
+ * database has it, in the memory of `text`; for NULL it is left as it is. Returns as dbi_open(). */
 int dbi_find(MDB_txn *txn, const char *text, struct tree *tree, MDB_val *name);
 void dbi_close(MDB_env *env, MDB_dbi dbi);
 void dbi_free_all(MDB_env *env);
@@ -375,13 +382,14 @@ static inline bool dbi_exists(const MDB_txn *txn, MDB_dbi dbi, unsigned state)
 	return likely(txn && dbi < txn->dbis && txn->dbi_state[dbi] & state);
 }
 
-/* fork.c: own environments, so that a child can cut what it must not share with its parent. */
+/* fork.c: lists own environments, so that a child gives up what it must not share with its
+ * parent. */
 void fork_enlist(MDB_env *env);
 void fork_delist(MDB_env *env);
-/* Bytes of the other data sets that this process has open and arenas for. */
+/* Returns the bytes of the other data sets that this process has arenas for. */
 uint64_t fork_arena_bytes(const MDB_env *env);
-/* Makes an environment, or a transaction that a child has inherited, the child's own. Returns 0,
- * MDB_BAD_TXN when the snapshot has moved on meanwhile, or what the original's opening says. */
+/* Makes an environment or a transaction that a child has inherited the child's own. Returns 0,
+ * MDB_BAD_TXN if a writer has committed meanwhile, or an error of the original's opening. */
 int env_adopt(MDB_env *env);
 int txn_adopt(MDB_txn *txn);
 
@@ -395,14 +403,14 @@ static inline int txn_here(MDB_txn *txn)
 	return txn_is_here(txn) ? 0 : txn_adopt(txn);
 }
 
-/* compact.c: a compacted copy of a transaction's snapshot, written to fd as the original would.
+/* compact.c: writes a compacted copy of a transaction's snapshot to fd, as the original would.
  * Returns 0, MDB_INCOMPATIBLE (leaked pages), an errno, or as cursor_get(). */
 int copy_compact(MDB_txn *txn, int fd);
-/* The same, handed over piece by piece, in order. What `put` returns ends the copy, if not 0.
- * `border`: 0, or a power of two, pages: no value that needs no more pages than that crosses a
- * multiple of it. Pages that stay free for that are in the copy's free list; EFBIG: more than it
- * can name (of 4 KiB, 2.5 TB). Memory: 1 MiB, 160 pages, and with a border 4 bytes for each
- * multiple. */
+/* The same, but hands the copy to `put` piece by piece, in order. An error of `put` ends the copy.
+ * `border`: 0, or a power of two, pages: no value of at most that many pages crosses a multiple of
+ * it. Pages that stay free for this are in the copy's free list. EFBIG: the list cannot name them
+ * all (with pages of 4 KiB, 2.5 TB). Memory: 1 MiB, 160 pages, and 4 bytes for each multiple of a
+ * border. */
 typedef int compact_put_fn(void *to, const uint8_t *bytes, size_t size);
 int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to);
 /* copy.c: writes all of a copy's piece to a file, pipe or socket. Returns 0 or an errno; a broken
@@ -414,9 +422,9 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn);
 
 /* explain.c */
-/* After env_open() of `path` with `flags` has failed with `rc`: looks at the files and returns one
- * line without a full stop, "FILE: what is wrong: what to do", which names the file that is to
- * blame. The caller frees it. NULL: no memory. */
+/* Explains why env_open() of `path` with `flags` has failed with `rc`. Looks at the files and
+ * returns one line without a full stop, "FILE: what is wrong: what to do"; FILE is the one to
+ * blame. The caller frees the line. Returns NULL if there is no memory. */
 char *env_explain(const char *path, unsigned flags, int rc);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Answers what <lmdb.h> asks about an environment, where the original has another file open. */
+/* Answers <lmdb.h>'s questions about an environment, also if the original has another file open. */
 #include "env/env.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ static bool has_stand_in(const MDB_env *env)
 	return env->packed || env->staged || env->later;
 }
 
-/* With a stand-in the original has seen another file, opened in another way. */
+/* With a stand-in, the original has opened another file with other flags. */
 int env_get_flags(MDB_env *env, unsigned *flags)
 {
 	const unsigned other = packed_flags(0);
@@ -46,7 +46,7 @@ int env_get_fd(MDB_env *env, int *fd)
 
 int env_get_maxkeysize(MDB_env *env)
 {
-	/* LMDB 1.0 does not know before. */
+	/* LMDB 1.0 does not know the size before it opens the file. */
 	if (env->for_later.origin && env->mode == ENV_NEW)
 		return 0;
 	return env->later ? later_key_max(env)
@@ -63,7 +63,7 @@ int env_info(MDB_env *env, MDB_envinfo *info)
 {
 	int rc = env_info_stored(env, info);
 
-	/* LMDB 1.0 tells where the map is, wherever it is. */
+	/* LMDB 1.0 always gives the map's address. */
 	if (!rc && env->for_later.origin && env->mode == ENV_OWN && !info->me_mapaddr)
 		info->me_mapaddr = (void *)(uintptr_t)env->window.base;
 	return rc;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The data file of an environment, in a program that closes descriptors which it did not open.
+/* Keeps the data file of an environment in a program that closes descriptors it did not open.
  *
- * A daemon closes all from 3 on, and its next files get those numbers. The original goes on
- * reading: it has its map. Its own descriptor stays the one that mdb_env_get_fd() tells; we read
- * by another one, out of the way, and believe neither without a look.
+ * A daemon closes all descriptors from 3 on, and its next files get those numbers. The original
+ * goes on reading, because it has its map. mdb_env_get_fd() still gives the original's descriptor.
+ * We read by another one with a high number, and check either descriptor before each use.
  */
 #include "env/env.h"
 
@@ -30,7 +30,8 @@ void env_file_know_system(MDB_env *env)
 	env->seen.system = identity_system(env->data);
 }
 
-/* No twin has a number of so many unless more than twice as many may be had. */
+/* A descriptor below this needs no look at the limits: its twin's number is at least 1000, so fewer
+ * than half of the allowed descriptors are in use. */
 enum { SPARE = 500 };
 
 void env_file_lift(MDB_env *env)
@@ -67,8 +68,8 @@ void env_file_look(const MDB_env *env, struct stat *st)
 
 	if (!fstat(env->data, st) && is_ours(env, st))
 		return;
-	/* The program has closed that, too. Should no way lead to the file any more, then what has
-	 * been appended since it was opened is taken to be missing. */
+	/* The program has closed our descriptor, too. If the path does not lead to the file either,
+	 * bytes appended since opening count as missing. */
 	name = env_data_path(env->path, env_origin_flags(env, env->flags));
 	if (!name || stat(name, st) || !is_ours(env, st))
 		*st = env->seen.st;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The store under an environment: which one, and since when.
+/* Chooses the store under an environment, and brings it to each snapshot.
  *
- * A local file system's page cache is shared, kept and coherent: there the window shows the file
- * and is read ahead of. Where the kernel's own requests are small and every process would ask
- * again, on network and parallel file systems, the arena takes its place if it can hold the data.
- * Data that it cannot hold would be read again and again; the page cache may use all memory, and
- * does better. Data larger than twice the available memory are read again in both stores, and then
- * the arena's larger requests win. An arena holds one snapshot; while a writer commits again and again
- * the window stays at rest, which is coherent.
+ * A local file system's page cache is shared, kept and coherent: there the window shows the file,
+ * and lmdbio reads ahead of the program. On network and parallel file systems the kernel's requests
+ * are small, and every process would ask again. There the arena takes the page cache's place if it
+ * can hold the data. An arena too small for the data would read them again and again; the page
+ * cache may use all memory, and does better. Data larger than twice the available memory are read
+ * again in both stores, and then the arena's larger requests win. An arena holds one snapshot;
+ * while a writer commits again and again the window stays at rest, which is coherent.
  */
 #include "env/env.h"
 
@@ -29,12 +29,12 @@
 enum {
 	ENV_STORE_DEPTH = 16,            /* reads in flight */
 	ENV_STORE_QUIET_NS = 2000000000, /* without a commit, before an arena is made again */
-	/* Data so many times as large as available memory have an arena: bench_larger.sh with 1.1, 2.0 and
-	 * 3.6 times as much. */
+	/* Data more than this many times as large as available memory have an arena:
+	 * bench_larger.sh with 1.1, 2.0 and 3.6 times as much. */
 	ENV_STORE_LARGER = 2,
 	ENV_STORE_ALONE_MIN = 64 << 20, /* bytes of a file: every machine has half as much memory */
-	/* A container that is kept compressed is at most so small a part of available memory: 75 MB were
-	 * kept in 192 MiB. */
+	/* The page cache keeps a container compressed if it takes at most this part (1/2) of
+	 * available memory: 75 MB were kept in 192 MiB. */
 	ENV_STORE_PACKED = 2,
 };
 
@@ -53,7 +53,7 @@ static void env_store_report(const MDB_env *env, const char *backend, const char
 			 path, ahead >> 10);
 }
 
-/* Whether a server here brings chunks for the node's processes, out of the memory of many nodes. */
+/* Whether a server brings chunks to this node's processes, from the memory of many nodes. */
 static bool is_served(const struct arena_options *options)
 {
 	int fd;
@@ -68,8 +68,8 @@ static bool is_served(const struct arena_options *options)
 	return fd >= 0;
 }
 
-/* Whether there is an arena that has room for the data. Its bytes, when it has been filled,
- * reduce the budget of processes that start later. */
+/* Whether an arena already exists that has room for the data. A filled arena reduces the budget of
+ * processes that start later. */
 static bool is_held(const MDB_env *env, const struct arena_options *options)
 {
 	struct identity identity;
@@ -83,7 +83,7 @@ static bool is_larger(const MDB_env *env)
 	return env->bytes / ENV_STORE_LARGER > memory_allowed("");
 }
 
-/* Whether the page cache is to have what this environment reads, whatever the file system. */
+/* Whether this environment reads through the page cache, whatever the file system. */
 static bool is_for_cache(const MDB_env *env, const struct arena_options *options, const char **why)
 {
 	const struct settings *settings = settings_get();
@@ -108,9 +108,9 @@ static bool is_for_cache(const MDB_env *env, const struct arena_options *options
 	return true;
 }
 
-/* Whether the page cache is to keep a container's own bytes: the arena cannot hold the data, and is
- * not refilled from other nodes. The batch loader reads the container once anyway, and needs the
- * memory: the page cache lost each byte before its next use. */
+/* Whether the page cache is to keep a container's compressed bytes: the arena cannot hold the data,
+ * and no server refills it from other nodes. The batch loader reads the container once anyway, and
+ * needs the memory: under it the page cache lost each byte before its next use. */
 static bool is_kept_packed(const MDB_env *env, const struct arena_options *options)
 {
 	const struct settings *settings = settings_get();
@@ -121,8 +121,8 @@ static bool is_kept_packed(const MDB_env *env, const struct arena_options *optio
 	       !is_served(options) && !is_held(env, options);
 }
 
-/* An io for the reads ahead, by the back end that is asked for or fits the file system. *local:
- * that is one of this machine's own disks. */
+/* Opens the io for the reads ahead, with the back end that the user asks for or that fits the file
+ * system. *local: whether the file is on one of this machine's own disks. */
 static int reads_open(MDB_env *env, const struct arena_options *options, const char **backend,
 		      const char **why, bool *local)
 {
@@ -139,7 +139,7 @@ static int reads_open(MDB_env *env, const struct arena_options *options, const c
 	}
 	rc = io_open_chosen(&env->reads, env->data, settings_get()->io, backend, why);
 	*local = env->reads.local;
-	/* Direct reads would pass the page cache by. */
+	/* Direct reads would bypass the page cache. */
 	if (!rc && !strcmp(*backend, "direct") && is_for_cache(env, options, why)) {
 		io_close(&env->reads);
 		*backend = "pread";
@@ -148,7 +148,7 @@ static int reads_open(MDB_env *env, const struct arena_options *options, const c
 	return rc;
 }
 
-/* Whether a file is worth any of this. */
+/* Whether the data set is worth a store. */
 static bool is_worth_it(const MDB_env *env)
 {
 	return env->packed || env->bytes >= ENV_STORE_FILE_MIN ||
@@ -166,15 +166,16 @@ static enum store_kind env_store_kind(const MDB_env *env, const char *backend)
 	return strcmp(backend, "direct") ? STORE_CACHE : STORE_ARENA;
 }
 
-/* Whether what the kernel reads around pages at random may be in vain, because it goes before it is
- * wanted. */
+/* Whether the kernel may read around random pages in vain, because it drops the neighbours before
+ * the program wants them. */
 static bool may_be_read_alone(const MDB_env *env)
 {
 	return env->bytes >= ENV_STORE_ALONE_MIN && strcmp(settings_get()->around, "1") != 0;
 }
 
-/* What values that are read at random bring along. MDB_NORDAHEAD is for what the kernel reads
- * around them, always, whether there is room for it or not: that it stops. */
+/* Chooses the further bytes that a read of a random value brings. MDB_NORDAHEAD stops the kernel's
+ * reads around values, which come whether memory has room or not; a store may still bring whole
+ * chunks. */
 static enum store_guess guess_of(const MDB_env *env)
 {
 	const char *word = settings_get()->around;
@@ -191,7 +192,7 @@ int env_store_open(MDB_env *env)
 	const struct settings *settings = settings_get();
 	struct arena_options options = {.node = env->node ? env->node : settings->node,
 					.share = settings->share && !env->alone};
-	struct prefetch_options ahead = {.depth = ENV_STORE_DEPTH}; /* the rest when it is needed */
+	struct prefetch_options ahead = {.depth = ENV_STORE_DEPTH}; /* .kernel is set below */
 	bool believe_cache = !env->packed && !strcmp(settings->store, "auto");
 	const char *backend, *why;
 	enum store_kind kind;
@@ -207,7 +208,7 @@ int env_store_open(MDB_env *env)
 	if (rc)
 		return rc;
 	kind = env_store_kind(env, backend);
-	/* An arena takes some, the page cache none. */
+	/* An arena takes descriptors, the page cache none. */
 	if (kind == STORE_ARENA && !descriptors_spare()) {
 		rc = EMFILE;
 		goto fail_reads;
@@ -260,16 +261,17 @@ void env_store_close(MDB_env *env)
 	env->stored = false;
 }
 
-/* Whether the transaction saw the file in another state than the one that the store was brought to:
- * another file's bytes may have replaced its own, and what the arena has is what they were. The
- * page cache is the file. No order of times is assumed: a clock may have been set back. */
+/* Whether the transaction saw the file in another state than the store's. Another file's bytes may
+ * have replaced the file's own, and an arena still has the old ones; the page cache is the file. No
+ * order of times is assumed: a clock may have been set back. */
 static bool is_changed(const MDB_env *env, const MDB_txn *txn)
 {
 	return !store_shows_file(&env->store) && txn->state != env->store_at.state;
 }
 
-/* The same of a transaction with an older id. It may have begun before another one's move, and then
- * it saw an older state; so the file is asked once more. */
+/* The same for a transaction with the store's id or an older one. With an older id it may have
+ * begun before another one moved the store, and saw an older state: so the file is looked at
+ * again. */
 static bool is_left_behind(const MDB_env *env, const MDB_txn *txn)
 {
 	uint64_t now;
@@ -278,8 +280,9 @@ static bool is_left_behind(const MDB_env *env, const MDB_txn *txn)
 					snapshot_state(env, &now) || now != env->store_at.state);
 }
 
-/* Whether the page cache's store has been told a shorter file than the transaction's pages take: one that was being
- * copied, or of which a network file system told an old length, has got the rest without a new snapshot. */
+/* Whether the page cache's store knows a shorter file than the transaction's pages take. A file
+ * gets its rest without a new snapshot if it was being copied, or if a network file system gave an
+ * old length. */
 static bool is_longer(const MDB_env *env, const MDB_txn *txn)
 {
 	const struct window_view *view = &txn->snapshot.view;
@@ -311,7 +314,7 @@ static int env_store_move(MDB_env *env, const MDB_txn *txn)
 	UNCANCELLED;
 
 	pthread_mutex_lock(&env->choice_lock);
-	/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
+	/* The first snapshot is assumed to be quiet: a later commit shows if it is not. */
 	if (txn->id > at->id || !at->id)
 		rc = env_store_take(env, txn, !at->id || store_shows_file(&env->store));
 	else if (txn->id + !txn->id == at->id && is_longer(env, txn))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Explains to a person why a data set cannot be opened.
+/* Explains to the user why a data set cannot be opened.
  *
- * LMDB's codes name neither the file nor the reason: EACCES may be of the data file or of the lock
- * file, MDB_INVALID a text file, another format or damage. The files are looked at once more, after
- * the failure, so that nothing is added to an opening that goes well.
+ * LMDB's codes name neither the file nor the reason. EACCES may concern the data file or the lock
+ * file; MDB_INVALID may mean a text file, another format or damage. The files are looked at again
+ * after the failure, so a successful opening costs nothing more.
  */
 #include "env/env.h"
 
@@ -23,7 +23,7 @@
 enum { EXPLAINED = 256 };
 
 struct explained {
-	const char *file; /* that is to blame */
+	const char *file; /* the file to blame */
 	char text[EXPLAINED];
 };
 
@@ -50,7 +50,7 @@ static void explain_errno(struct explained *explained, const char *file, int rc)
 		explain_as(explained, file, "%s", lmdbio_orig_mdb_strerror(rc));
 }
 
-/* The data file can be opened, and LMDB does not take it. */
+/* Explains why LMDB refuses a data file that can be opened. */
 static void explain_content(struct explained *explained, const char *data, int fd, unsigned flags,
 			    int rc)
 {
@@ -113,7 +113,7 @@ static void explain_missing(struct explained *explained, const char *path, const
 		explain_errno(explained, data, ENOENT);
 }
 
-/* A data file that was opened for writing, and only can be read. Returns whether it is one. */
+/* Explains why a data file cannot be opened for writing. Returns false if nothing forbids it. */
 static bool explain_unwritable(struct explained *explained, const char *data, int fd)
 {
 	static const char remedy[] = "open it with MDB_RDONLY (readonly=True)";
@@ -138,7 +138,7 @@ static void explain_refused(struct explained *explained, const char *data, const
 			   strerror(rc));
 }
 
-/* Whether an errno of an opening whose data file is a regular file is of the lock file, which is a
+/* Whether an errno concerns the lock file, if the data file is a regular file: the lock file is a
  * directory, a pipe or a link that leads nowhere. */
 static bool is_of_lock(int rc)
 {
@@ -189,7 +189,7 @@ static void explain(struct explained *explained, const char *path, const char *d
 		close(fd);
 }
 
-/* The data file, or the container that stands for it. malloc'ed. */
+/* The name of the data file, or of the container in its place; malloc'ed. */
 static char *data_name(const char *path, unsigned flags)
 {
 	char *data = env_data_path(path, flags), *packed;

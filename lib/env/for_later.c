@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Serves the environments of programs that were built for LMDB 1.0.
  *
- * lmdbio reads such an environment as any other, data files of both formats alike, with the built-in
- * LMDB 0.9 beside it. What lmdbio does not do itself takes the program's own LMDB 1.0. Until the
- * environment is opened it has one of LMDB 1.0 too, which takes its place when it is opened for
- * writing, for instance. On a machine without an LMDB 1.0 programs can only read, and a line tells
- * the user so when a program asks for more.
+ * lmdbio reads such an environment as any other, data files of both formats alike, with the
+ * built-in LMDB 0.9 beside it. The program's own LMDB 1.0 does all that lmdbio does not do itself.
+ * So an environment also has one of LMDB 1.0, which takes its place if the program opens it for
+ * writing, for instance. On a machine without an LMDB 1.0 programs can only read; a line tells the
+ * user so when a program asks for more.
  */
 #include "env/env.h"
 
@@ -49,13 +49,13 @@ int for_later_create(MDB_env *env, const struct origin *origin)
 	return 0;
 }
 
-/* Whether the LMDB 1.0 has the environment. */
+/* Whether the program's LMDB 1.0 serves the environment. */
 static bool is_forwarded(const MDB_env *env)
 {
 	return env->origin == env->for_later.origin;
 }
 
-/* For what takes an LMDB 1.0 where there is none. Returns `rc`. */
+/* Logs that `what` needs an LMDB 1.0, which is missing. Returns `rc`. */
 static int refuse(const char *path, const char *what, int rc)
 {
 	if (settings_get()->verbose)
@@ -65,7 +65,7 @@ static int refuse(const char *path, const char *what, int rc)
 	return rc;
 }
 
-/* LMDB 1.0 also takes a device, which is the data file then. */
+/* Whether a path leads to a device, which LMDB 1.0 also takes as a data file. */
 static bool is_device(const char *path)
 {
 	struct stat st;
@@ -80,13 +80,13 @@ int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own)
 	bool device = is_device(path);
 
 	later->refused = false;
-	if (is_forwarded(env)) { /* it has been opened before, in vain */
+	if (is_forwarded(env)) { /* an earlier opening has failed */
 		*own = false;
 		return 0;
 	}
 	if (*own && !later->encrypts && !(*flags & MDB_PREVSNAPSHOT) && !device) {
 		later->flags = *flags & MDB_REMAP_CHUNKS;
-		*flags &= ~MDB_REMAP_CHUNKS; /* our map is of one piece */
+		*flags &= ~MDB_REMAP_CHUNKS; /* our map has one piece */
 		return 0;
 	}
 	*own = false;
@@ -130,7 +130,7 @@ int for_later_judge(int fd, const struct meta *newest)
 	return sums && pages <= most ? 0 : MDB_CORRUPTED;
 }
 
-/* What the file is that a program's LMDB 1.0 does not take. */
+/* The kind of a file that the program's LMDB 1.0 refuses. */
 static enum format_kind kind_of(const char *data)
 {
 	struct format_identity identity = {.kind = FORMAT_KIND_OTHER};
@@ -212,7 +212,7 @@ int env_set_pagesize(MDB_env *env, int size)
 
 	if (env->mode != ENV_NEW || size < LEAST || size > FORMAT_PAGE_MAX || size & (size - 1))
 		return EINVAL;
-	/* A file that is read has its own. */
+	/* A file that lmdbio reads has its own page size. */
 	return later->orig ? later->origin->later->mdb_env_set_pagesize(later->orig, size) : 0;
 }
 
@@ -238,7 +238,7 @@ int for_later_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size)
 
 	if (!env || !func || !size || size > CHECKSUM_MOST || env->mode != ENV_NEW)
 		return EINVAL;
-	/* For an environment that will be opened for writing. */
+	/* LMDB 1.0 needs the function if the program opens the environment for writing. */
 	later = &env->for_later;
 	rc = later->orig
 		     ? later->origin->later->mdb_env_set_checksum(later->orig, func, size)
@@ -260,7 +260,7 @@ int for_later_name(MDB_cursor *cursor, MDB_val *key)
 	if (!key || !cursor_at_database(&cursor->cursor, &whole))
 		return 0;
 	if (env->format == FORMAT_1_0) {
-		*key = whole; /* the NUL stands in the page */
+		*key = whole; /* the page has the NUL */
 		return 0;
 	}
 	for (name = *names; name; name = name->next)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says what a forked child may go on using.
+/* Decides what a forked child may go on using.
  *
- * The child inherits our maps and descriptors, which serve it as they are; only what it would share
- * with its parent against the rules, the arena and the prefetch thread, is cut off at once. It also
- * inherits the original's environment, whose reader slots belong to the parent; for slots of its
- * own the child opens the original once more. The inherited one is left alone for good: closing it
- * would close a descriptor of the lock file, and with it drop every lock that this process has on
- * that file.
+ * The child inherits our maps and descriptors, which serve it as they are. It must not share the
+ * arena and the prefetch thread with its parent, so it gives them up at once. It also inherits the
+ * original's environment, whose reader slots belong to the parent; for slots of its own the child
+ * opens the original once more. The inherited environment is never closed: that would close a
+ * descriptor of the lock file, and so drop every lock that this process has on that file.
  */
 #include "env/env.h"
 
@@ -50,12 +49,12 @@ static void fork_in_child(void)
 	}
 	readers_forked();
 	pthread_mutex_unlock(&list_lock);
-	/* Another thread of the parent may have held it. */
+	/* Another thread of the parent may have held adopt_lock. */
 	pthread_mutex_init(&adopt_lock, NULL);
 	origin_later_forked();
 }
 
-/* Not with the first environment: that may be opened while another thread forks. */
+/* At load time: the first environment may be opened while another thread forks. */
 __attribute__((constructor)) static void fork_begin(void)
 {
 	static const struct fork_steps steps = {fork_prepare, fork_in_parent, fork_in_child};
@@ -63,7 +62,8 @@ __attribute__((constructor)) static void fork_begin(void)
 	at_fork(FORK_ENV, &steps);
 }
 
-/* Under the list lock: an arena is counted once, however often it is open here. */
+/* The bytes of an environment's arena, which counts once, however often it is open here. Under
+ * list_lock. */
 static uint64_t arena_bytes_of(const MDB_env *env)
 {
 	if (!env->stored || store_shows_file(&env->store))
@@ -107,8 +107,8 @@ void fork_delist(MDB_env *env)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* Whether a descriptor leads to the file that is open. Returns 0, MDB_INVALID (it does not), or why the kernel cannot
- * tell. */
+/* Checks that a descriptor leads to the environment's file. Returns 0, MDB_INVALID (another file),
+ * or the kernel's reason why it cannot tell. */
 static int same_file(const MDB_env *env, int fd)
 {
 	if (env_file_is(env, fd))
@@ -133,7 +133,7 @@ static int origin_open(const MDB_env *env, MDB_env **ret)
 	if (env->later)
 		rc = later_open_origin(env, orig);
 	else
-		/* The parent's map is at that address. */
+		/* Without MDB_FIXEDMAP: the parent's map is at that address. */
 		rc = call->mdb_env_open(orig, env->path,
 					env_origin_flags(env, env->flags) & ~(unsigned)MDB_FIXEDMAP,
 					env->permissions);
@@ -144,9 +144,9 @@ static int origin_open(const MDB_env *env, MDB_env **ret)
 	return rc;
 }
 
-/* Opens it by the descriptors that the child has inherited, where the path can no longer be opened: the directory
- * has been moved, or the child has another root directory or fewer privileges than its parent had. Returns
- * `rc` where that cannot be done. */
+/* Opens the original by the inherited descriptors, if the path can no longer be opened: the
+ * directory was moved, or the child has another root directory or fewer privileges than its parent.
+ * Returns `rc` if that is impossible. */
 static int open_inherited(const MDB_env *env, MDB_env **orig, int rc)
 {
 	struct origin_loan loan = {.has_lock = true};
@@ -176,7 +176,8 @@ static int open_inherited(const MDB_env *env, MDB_env **orig, int rc)
 	return rc;
 }
 
-/* Opens the file again. MDB_INVALID: its name leads to another one, whose reader slots would be no use. */
+/* Opens the file again. Returns MDB_INVALID if its name leads to another file or none: reader slots
+ * there would be of no use. */
 static int open_again(const MDB_env *env, MDB_env **orig)
 {
 	int fd, rc = origin_open(env, orig);
@@ -193,7 +194,7 @@ static int open_again(const MDB_env *env, MDB_env **orig)
 	return rc;
 }
 
-/* Opened once more it has an absolute path, which is not what the program gave. */
+/* Keeps the path that the program gave: the original opened once more has an absolute one. */
 static int named_keep(MDB_env *env)
 {
 	const char *path;
@@ -205,7 +206,8 @@ static int named_keep(MDB_env *env)
 	return env->named ? 0 : ENOMEM;
 }
 
-/* Without a lock file there are neither slots nor locks, and what is inherited serves. */
+/* Makes an environment this process's own. Without a lock file there are neither slots nor locks,
+ * and the inherited original serves. */
 static int adopt(MDB_env *env)
 {
 	bool serves = !env->later && env_origin_flags(env, env->flags) & MDB_NOLOCK;
@@ -243,8 +245,8 @@ int env_adopt(MDB_env *env)
 	return rc;
 }
 
-/* Whether what this process can pin is newer than a transaction that it has inherited. Without a
- * lock file a file of LMDB 1.0 is pinned by nothing. */
+/* Whether this process can pin only a newer snapshot than an inherited transaction has. Without a
+ * lock file, nothing pins a file of LMDB 1.0. */
 static bool is_past(MDB_txn *txn, MDB_txn *orig)
 {
 	if (!txn->env->later)
@@ -258,16 +260,16 @@ int txn_adopt(MDB_txn *txn)
 	int rc;
 
 	if (txn->snapshot.blocked & SNAPSHOT_FINISHED)
-		return 0; /* nothing to hold */
+		return 0; /* no snapshot to pin */
 	rc = env_adopt(txn->env);
 	if (!rc)
 		rc = txn->env->origin->call.mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY, &orig);
 	if (rc)
 		return rc;
-	txn->slot = NULL; /* the parent's */
+	txn->slot = NULL; /* the slot is the parent's */
 	rc = later_begin(txn);
 	if (!rc && is_past(txn, orig)) {
-		/* A writer has committed since; this process can no more hold the old snapshot. */
+		/* A writer has committed since, so this process cannot pin the old snapshot. */
 		later_end(txn);
 		rc = MDB_BAD_TXN;
 	}

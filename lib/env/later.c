@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* An environment on a data file of LMDB 1.0.
+/* Serves an environment on a data file of LMDB 1.0.
  *
- * The original, an LMDB 0.9, refuses such a file. It gets two meta pages in memory in its place, of its
- * own format with the same map size, so whatever else it is asked has its usual answer. What it says of
- * pages and transactions is the stand-in's, and is not asked of it. The window shows the data file
- * itself.
+ * The original, an LMDB 0.9, refuses such a file. In its place the original gets a stand-in: two
+ * meta pages in memory, of its own format with the same map size. So its other answers are as
+ * usual. Its answers about pages and transactions would be the stand-in's, so lmdbio does not ask
+ * for them. The window shows the data file itself.
  */
 #include "env/later.h"
 #include "env/env.h"
@@ -23,16 +23,16 @@
 enum {
 	COPY_STEP = 1 << 20,
 	LOOKS_MAX = 1000,    /* at two meta pages, until no writer is busy with either */
-	KEYS_LEAST = 2,      /* in a page, of the longest there are */
-	STAND_IN_PAGE = 256, /* bytes: nothing that a program is told */
-	PAGE = 4096,         /* a machine's smallest, bytes */
-	BESIDE_PAGE = 64,    /* bytes from a page's beginning that are none */
-	/* A writer has overwritten the snapshot's meta page, and nothing has been written yet. No errno,
-	 * which a descriptor may answer with, and no code of LMDB. */
+	KEYS_LEAST = 2,      /* keys of the greatest length in a page */
+	STAND_IN_PAGE = 256, /* bytes; no program learns this size */
+	PAGE = 4096,         /* bytes: the smallest page of any machine */
+	BESIDE_PAGE = 64,    /* bytes: off the beginning of a page */
+	/* A writer has overwritten the snapshot's meta page, and no byte of the copy has been
+	 * written yet. Neither an errno, which a write may return, nor a code of LMDB. */
 	OVERWRITTEN = -1,
 };
 
-/* Both meta pages of the stand-in: `pages` are empty. */
+/* Fills both meta pages of the stand-in; `pages` is all zeroes. */
 static void stand_in_fill(uint8_t *pages, const struct meta *newest)
 {
 	uint64_t bytes = (newest->last_page + 1) * newest->page_size;
@@ -56,7 +56,7 @@ static void stand_in_fill(uint8_t *pages, const struct meta *newest)
 	}
 }
 
-/* The same as a file. */
+/* Puts the stand-in into a file in memory, for an original that takes no loan. */
 static int stand_in_store(struct later *later)
 {
 	const size_t size = FORMAT_METAS * STAND_IN_PAGE;
@@ -84,7 +84,7 @@ static struct later *stand_in_make(const struct meta *newest)
 	memset(later + 1, 0, pages);
 	strcpy(later->path, "lmdbio-stand-in");
 	later->pages = (uint8_t *)(later + 1);
-	/* By this the original's call of munmap(2) tells them from a map. */
+	/* By this address the original's call of munmap(2) tells the pages from a map. */
 	if ((uintptr_t)later->pages % PAGE == 0)
 		later->pages += BESIDE_PAGE;
 	stand_in_fill(later->pages, newest);
@@ -104,7 +104,7 @@ void later_reset(MDB_txn *txn)
 		return;
 	readers_rest(txn->slot);
 	if (!(txn->env->flags & MDB_NOTLS))
-		txn->slot = NULL; /* it is the thread's */
+		txn->slot = NULL; /* the slot is the thread's */
 }
 
 void later_end(MDB_txn *txn)
@@ -182,7 +182,7 @@ void later_leave(MDB_env *env)
 	free(env->named);
 	env->named = NULL;
 	env->format = FORMAT_0_9;
-	/* Else the data file's is the original's, which closes it. */
+	/* Without that file the original owns env->fd, and closes it. */
 	if (later->file.fd >= 0) {
 		descriptor_kept_close(&later->file);
 		if (env->mode == ENV_OWN)
@@ -211,7 +211,7 @@ int later_newest(const MDB_env *env, struct meta *meta)
 	const size_t size = page_layouts[env->format].shift + META_END;
 	uint8_t pages[FORMAT_METAS][META_LOOK], again[FORMAT_METAS][META_LOOK];
 
-	/* What has been read twice with nothing between was not being written. */
+	/* If two reads in a row agree, no writer was busy with the pages. */
 	for (unsigned look = 0; look < LOOKS_MAX; look++) {
 		for (unsigned i = 0; i < FORMAT_METAS; i++)
 			memcpy(pages[i], window_meta(&env->window, i), size);
@@ -227,7 +227,8 @@ int later_newest(const MDB_env *env, struct meta *meta)
 	return 0;
 }
 
-/* With the file's lock, the newest transaction is what stands there, before any writer comes. */
+/* Puts the data file's newest transaction into a lock file that was just made. This process still
+ * holds byte 0 for writing, so no writer has begun. */
 static int lock_share(const MDB_env *env, struct readers *readers)
 {
 	struct meta newest;
@@ -268,7 +269,7 @@ int later_open(MDB_env *env)
 	return later_lock(env);
 }
 
-/* The same outside of a transaction, when the file may have any length. */
+/* later_newest() outside of a transaction, when the file may have any length. */
 static int newest_outside(const MDB_env *env, struct meta *meta)
 {
 	struct stat st;
@@ -355,7 +356,7 @@ int later_maxreaders(const MDB_env *env, unsigned *readers)
 	return 0;
 }
 
-/* LMDB 1.0 takes keys as long as leave room for a tree's record, twice in a page. */
+/* LMDB 1.0's longest key leaves room for two entries with a tree's record in a page. */
 int later_key_max(const MDB_env *env)
 {
 	uint32_t room = env->window.page_size - page_layouts[env->format].header -
@@ -365,8 +366,8 @@ int later_key_max(const MDB_env *env)
 	return (int)(entry - ENTRY_KEY - TREE_SIZE);
 }
 
-/* The meta pages of a copy: the transaction's, and in the other's place the one before it. Returns
- * 0 or OVERWRITTEN. */
+/* Makes the meta pages of a copy: the transaction's, and the same with the id before it. Returns 0
+ * or OVERWRITTEN. */
 static int copy_metas(const MDB_txn *txn, uint8_t *pages)
 {
 	const struct window *window = &txn->env->window;
@@ -390,8 +391,8 @@ static int copy_metas(const MDB_txn *txn, uint8_t *pages)
 	return 0;
 }
 
-/* Copies bytes of the data file, from `offset` to `end`, as they stand there. `bytes`: room for
- * COPY_STEP of them. */
+/* Copies the data file's bytes from `offset` to `end`, unchanged. `bytes` has room for COPY_STEP of
+ * them. */
 static int copy_range(const MDB_env *env, int fd, uint8_t *bytes, uint64_t offset, uint64_t end)
 {
 	int rc = 0;
@@ -423,7 +424,7 @@ static int snapshot_copy(const MDB_txn *txn, int fd, uint64_t since)
 	return rc;
 }
 
-/* What a dump has come to. */
+/* The state of a dump. */
 struct dump {
 	const MDB_txn *txn;
 	int fd;
@@ -432,8 +433,8 @@ struct dump {
 	uint8_t *bytes; /* room for COPY_STEP of them */
 };
 
-/* How many pages begin with the page in dump->bytes, if it is newer than dump->since, else 0. Pages that
- * no snapshot uses, and those inside a run, may hold anything. */
+/* Returns the length in pages of the page or run in dump->bytes if it is newer than dump->since,
+ * else 0. Pages that no snapshot uses, and those inside a run, may hold anything. */
 static uint64_t dump_newer(const struct dump *dump, uint64_t page)
 {
 	const struct page_layout *layout = &page_layouts[dump->txn->env->format];
@@ -448,9 +449,9 @@ static uint64_t dump_newer(const struct dump *dump, uint64_t page)
 	return pages;
 }
 
-/* Writes a page, or the run that begins there, if it is newer. mdb_env_incr_loadfd() reads as many pages
- * as the header says, and a writer may be changing a page that no snapshot uses: so the header that is
- * judged is the one that is written. */
+/* Writes a page, or the run that begins there, if it is newer. mdb_env_incr_loadfd() reads as many
+ * pages as the header says, and a writer may be changing a page that no snapshot uses. So the
+ * header is read once, judged and written. */
 static int dump_page(struct dump *dump, uint64_t page)
 {
 	const struct window *window = &dump->txn->env->window;
@@ -480,16 +481,16 @@ static int snapshot_dump(const MDB_txn *txn, int fd, uint64_t since)
 	for (unsigned i = 0; i < FORMAT_METAS && !rc; i++)
 		if ((i == (txn->id & 1) ? txn->id : txn->id - 1) > since)
 			rc = copy_write(fd, dump.bytes + i * size, size);
-	/* Each page, also inside of what looks like a run: a run that was freed keeps its header, and
-	 * its pages may have been reused. */
+	/* Each page, also inside a seeming run: a run that was freed keeps its header, and its
+	 * pages may have been reused. */
 	for (uint64_t page = FORMAT_METAS; page < txn->snapshot.view.limit && !rc; page++)
 		rc = dump_page(&dump, page);
 	free(dump.bytes);
 	return rc;
 }
 
-/* Has the newest snapshot written; the next one if a writer overwrites its meta page before that has been
- * copied. Where no transaction has been added meanwhile the page is not the snapshot's: the file is
+/* Writes the newest snapshot. If a writer overwrites its meta page before that is copied, writes
+ * the next one. If no transaction was added meanwhile, the page is not the snapshot's: the file is
  * damaged. */
 static int newest_write(MDB_env *env, int fd, uint64_t since,
 			int (*write)(const MDB_txn *txn, int fd, uint64_t since))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Decides whether the pages of a data file of LMDB 1.0 are verified, and by which checksum.
  *
- * Page 0 ends with the size of the file's checksums, and nothing in the file says how they are computed:
- * a program that asks for another size is refused, as LMDB 1.0 refuses it. A name that the user gives
- * is for all data sets, with and without checksums.
+ * Page 0 ends with the size of the file's checksums, and the file does not say how they are
+ * computed. A program that asks for another size is refused, as LMDB 1.0 refuses it. A checksum
+ * that the user names is for all data sets, with and without checksums.
  */
 #include "env/later.h"
 #include "env/env.h"
@@ -24,7 +24,7 @@ unsigned later_sum_size(const MDB_env *env)
 	if (env->packed)
 		return load16(window_meta(&env->window, 0) +
 			      later_sum_size_at(env->window.page_size));
-	/* The file may end before this, so the map is not asked. */
+	/* The file may end before these bytes, so they are not read through the map. */
 	if (pread(env->data, bytes, sizeof(bytes), later_sum_size_at(env->window.page_size)) !=
 	    (ssize_t)sizeof(bytes))
 		return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* An environment on a container instead of a data file.
+/* Serves an environment on a container instead of a data file.
  *
- * The original gets a data file all the same: an unlinked sparse one, as long as the data, in which
- * there are two meta pages and nothing else: the newest, of which the container's footer has what
- * counts, and in the other's place an older one that says the same. It opens that without a lock
- * file, since a container never changes. So whatever the original is asked has its usual answer,
- * and what it maps is the window, over which the arena lays the chunks that have been decompressed.
- * The same file takes what must leave memory while pointers into it live.
+ * The original still gets a data file: an unlinked sparse one, as long as the data, with two meta
+ * pages and nothing else. One has the newest fields, from the container's footer; the other is the
+ * same but older. The original opens that file without a lock file, since a container never
+ * changes. So all its answers are as usual, and its map is the window, over which the arena lays
+ * decompressed chunks. Chunks that must leave memory while pointers into them are valid are spilled
+ * to the same file.
  */
 #include "env/packed.h"
 #include "env/env.h"
@@ -30,7 +30,8 @@
 
 enum { COPY_STEP = 1 << 20 };
 
-/* A directory or a pipe is none; bytes that storage does not give may be one's. */
+/* Looks whether a descriptor leads to a container. A directory or a pipe is none. Returns EIO if
+ * storage does not give the bytes, which may be a container's. */
 static int look(int fd, bool *is)
 {
 	errno = 0;
@@ -54,7 +55,7 @@ int packed_find(const char *name, int fd, bool missing, int *container)
 		return 0;
 	if (asprintf(&beside, "%s.zst", name) < 0)
 		return ENOMEM;
-	/* Anything may have that name, a pipe too; reading a container may wait. */
+	/* Anything may have that name, a pipe too, so open() must not wait; reads may. */
 	found = open(beside, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	rc = found < 0 && descriptor_is_short(errno) ? errno : 0;
 	free(beside);
@@ -75,7 +76,7 @@ unsigned packed_flags(unsigned flags)
 	return flags | MDB_NOSUBDIR | MDB_NOLOCK;
 }
 
-/* On a disk, if any of the usual places is writable. */
+/* Makes the scratch file, on a disk if any of the usual places is writable. */
 static int scratch_make(void)
 {
 	const char *places[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
@@ -89,7 +90,7 @@ static int scratch_make(void)
 	return memfd_create("lmdbio-scratch", MFD_CLOEXEC);
 }
 
-/* Both meta pages, as far as the original looks at them. Returns their bytes. */
+/* Makes both meta pages, as far as the original looks at them. Returns their bytes. */
 static size_t metas_make(const struct container_info *info, uint8_t *pages)
 {
 	uint32_t shift = page_layouts[info->format].shift;
@@ -111,8 +112,8 @@ static size_t metas_make(const struct container_info *info, uint8_t *pages)
 	return FORMAT_METAS * (size_t)info->page_size;
 }
 
-/* Why the container could not be read. EBADF says only that its descriptor is not known to lead to it: the program has
- * closed the descriptor, or the kernel could not tell. */
+/* The error for a failed read of the container. EBADF says only that its descriptor may not lead to
+ * it: the program has closed the descriptor, or the kernel could not tell. */
 static int read_code(const struct packed *packed, int rc)
 {
 	if (rc != EBADF)
@@ -120,7 +121,7 @@ static int read_code(const struct packed *packed, int rc)
 	return descriptor_is(packed->fd, packed->identity.device, packed->identity.inode) ? EIO : errno;
 }
 
-/* The stand-in for the data file. */
+/* Makes the stand-in for the data file. */
 static int scratch_open(struct packed *packed, const struct container_info *info)
 {
 	uint64_t front = round_up((uint64_t)FORMAT_METAS * info->page_size, ARENA_BLOCK);
@@ -143,7 +144,8 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 	bytes = calloc(1, front + 1);
 	if (!bytes)
 		return ENOMEM;
-	/* With small pages there are others in the same block, which are always the file's. */
+	/* With small pages, the first block also has others. The window always shows that block
+	 * from this file. */
 	if (info->has_meta && front == (uint64_t)FORMAT_METAS * info->page_size)
 		done = metas_make(info, bytes);
 	else
@@ -166,7 +168,7 @@ int packed_open(struct packed **ret, int fd, const char *path)
 	packed = calloc(1, sizeof(*packed));
 	if (!packed)
 		return ENOMEM;
-	/* First of all: packed_close() closes what still is that file. */
+	/* Set first: packed_close() closes only descriptors that still lead to this file. */
 	packed->identity = identity_of(&st);
 	packed->scratch.fd = -1;
 	packed->fd = descriptor_twin(fd);
@@ -181,7 +183,7 @@ int packed_open(struct packed **ret, int fd, const char *path)
 		rc = read_code(packed, io_open_container(&packed->data, &packed->below, NULL));
 	if (!rc) {
 		info = container_info(&packed->data);
-		/* As staged_identify() has it, without reading the ends once more. */
+		/* As staged_identify() has these, without a second read of the footer. */
 		packed->identity.system = identity_system(fd);
 		packed->identity.metas = info->footer_hash;
 		packed->identity.size = info->size;
@@ -191,7 +193,7 @@ int packed_open(struct packed **ret, int fd, const char *path)
 	}
 	if (rc) {
 		if (packed->fd == fd)
-			packed->fd = -1; /* the caller's still */
+			packed->fd = -1; /* still the caller's */
 		packed_close(packed);
 		return rc;
 	}

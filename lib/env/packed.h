@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what an environment that stands on a container holds. */
+/* Declares the state of an environment on a container. */
 #ifndef LMDBIO_ENV_PACKED_H
 #define LMDBIO_ENV_PACKED_H
 
@@ -12,8 +12,8 @@
 
 struct packed {
 	int fd;          /* the container */
-	struct io below; /* reads it */
-	struct io data;  /* the data file that is in it */
+	struct io below; /* reads the container */
+	struct io data;  /* the data file in the container */
 	struct descriptor_kept scratch; /* stands in for the data file: see packed.c */
 	char scratch_path[32];
 	const char *backend, *why; /* of `below`; static */
@@ -22,19 +22,19 @@ struct packed {
 	struct store_packed store;
 };
 
-/* Whether a path names a container: the data file `name` itself, which is open as `fd`, or one
- * beside it (name.zst) when fd is -1 and the data file of a directory is `missing`. What only has
- * such a name is none. Returns 0 and its descriptor, which is `fd`, a new one or -1: it does not; or
- * EIO, ENOMEM, EMFILE or ENFILE: it cannot be told. */
+/* Finds the container that a path names: the data file `name` itself, which is open as `fd`, or
+ * name.zst beside it if fd is -1 and the data file of a directory is `missing`. The name alone
+ * makes no container. Returns 0 and its descriptor (`fd`, a new one, or -1: none), or EIO, ENOMEM,
+ * EMFILE or ENFILE if it cannot tell. */
 int packed_find(const char *name, int fd, bool missing, int *container);
 
-/* Opens the container behind a descriptor, which becomes the packed's when this succeeds. Returns
- * 0, MDB_INVALID, MDB_VERSION_MISMATCH, MDB_CORRUPTED or an errno. */
+/* Opens the container behind a descriptor, which becomes `*packed`'s on success. Returns 0,
+ * MDB_INVALID, MDB_VERSION_MISMATCH, MDB_CORRUPTED or an errno. */
 int packed_open(struct packed **packed, int fd, const char *path);
 void packed_close(struct packed *packed);
 
-/* Reads the container through the page cache from now on. Nothing may be in flight. Returns 0, or an
- * errno: it is read as before. */
+/* Reads the container through the page cache from now on. No read may be in flight. Returns 0, or
+ * an errno: reads stay as before. */
 int packed_read_cached(struct packed *packed, const char *why);
 
 /* Bytes of the container. */

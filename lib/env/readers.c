@@ -5,13 +5,14 @@
  *   24 mutex of the slots    64 mutex of the writers, at the next multiple of 64
  *  128 slots, at the next one: 64 bytes each: transaction (8), process (4), thread (8)
  *
- * The format's number says how large these parts are in the process that made the file. Byte 0 is
- * locked by each process that has it open, for writing by the one that makes it; a process that has
- * a slot locks the byte of its own number, whose lock the kernel drops when it dies.
+ * The format's number says how large these parts are in the process that made the file. Each
+ * process that has the file open locks byte 0; the process that makes it locks it for writing. A
+ * process with a slot locks the byte of its process number. The kernel drops that lock when the
+ * process dies.
  *
- * A process has one descriptor and one map for all its environments on a lock file: closing another
- * descriptor of a file would drop its lock on the byte of its number. Byte 0 is locked by the
- * description, so that an LMDB in the same process takes the file for one in use.
+ * A process has one descriptor and one map of a lock file for all its environments: closing a
+ * second descriptor would drop the lock on the byte of its number. The lock on byte 0 is the open
+ * file description's, so that an LMDB in the same process sees that the file is in use.
  */
 #include "env/readers.h"
 
@@ -52,15 +53,15 @@ struct lock_file {
 /* One lock file, for all environments of this process on it. */
 struct table {
 	struct table *next;
-	unsigned users, generation; /* of which process: see at_fork.h */
+	unsigned users, generation; /* the latter names the process: at_fork.h */
 	uint64_t device, inode;
 	int fd;
-	bool fresh; /* it has been made here and not yet been shared */
+	bool fresh; /* this process has made it and not shared it yet */
 	bool alive; /* the byte of this process is locked */
 	unsigned most;
 	size_t size;
 	struct lock_file *file;
-	/* Of each slot: the last claimer in this process, or NULL. */
+	/* For each slot: the environment here that claimed it last, or NULL. */
 	_Atomic(const struct readers *) *owners;
 };
 
@@ -74,7 +75,7 @@ struct readers {
 static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct table *tables;
 
-/* LMDB 1.0's own number for what the table is made of, by its formula. */
+/* LMDB 1.0's own number for the sizes of the table's parts, by its formula. */
 static uint32_t lock_format(void)
 {
 	const size_t head = offsetof(struct lock_file, slots_lock) + sizeof(pthread_mutex_t);
@@ -99,7 +100,7 @@ static int lock_byte(int fd, int command, short type, off_t byte)
 	return 0;
 }
 
-/* The slots behind them are free. Another process writes the number. */
+/* The slots that may be in use: those behind them are free. Other processes write the count. */
 static unsigned slots_used(const struct table *table)
 {
 	unsigned count = table->file->count;
@@ -188,7 +189,7 @@ static void table_free(struct table *table)
 	free(table);
 }
 
-/* Under the lock of all tables. */
+/* Finds a lock file's table. Under tables_lock. */
 static struct table *table_find(const struct stat *st)
 {
 	struct table *table = tables;
@@ -199,14 +200,14 @@ static struct table *table_find(const struct stat *st)
 	return table;
 }
 
-/* The same. Returns as readers_open(). */
+/* Opens a lock file's table. Under tables_lock. Returns as readers_open(). */
 static int table_open(struct table **ret, const char *path, unsigned mode, unsigned most)
 {
 	struct table *table;
 	struct stat st;
 	int rc;
 
-	/* A descriptor more would, when it is closed, take a lock away. */
+	/* Closing a second descriptor would drop this process's lock on its byte. */
 	if (tables && !stat(path, &st) && (table = table_find(&st))) {
 		table->users++;
 		*ret = table;
@@ -222,7 +223,7 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 	}
 	rc = lock_byte(table->fd, F_OFD_SETLK, F_WRLCK, 0);
 	table->fresh = !rc;
-	if (rc == EAGAIN || rc == EACCES) /* other processes have it */
+	if (rc == EAGAIN || rc == EACCES) /* other processes have the file open */
 		rc = lock_byte(table->fd, F_OFD_SETLKW, F_RDLCK, 0);
 	if (!rc)
 		rc = table_map(table, most);
@@ -254,8 +255,8 @@ static void table_close(struct table *table)
 	pthread_mutex_unlock(&tables_lock);
 }
 
-/* At the end of a thread that has a slot, without the lock of the slots. As when an environment is closed,
- * a child that a bare system call has made leaves its parent's slots alone. */
+/* Frees the slot of a thread that ends, without slots_lock. A child that a bare system call has
+ * made leaves its parent's slots alone, as in readers_close(). */
 static void thread_gives(void *slot)
 {
 	struct reader_slot *own = slot;
@@ -314,7 +315,7 @@ void readers_close(struct readers *readers)
 	table = readers->table;
 	if (readers->threads)
 		pthread_key_delete(readers->key);
-	/* An inherited one is its process's, and so is its descriptor. */
+	/* An inherited table is the parent's, and so is its descriptor. */
 	if (readers->generation == fork_generation) {
 		for (unsigned i = 0; i < slots_used(table); i++)
 			if (table->owners[i] == readers && table->file->slots[i].pid == getpid())
@@ -324,7 +325,8 @@ void readers_close(struct readers *readers)
 	free(readers);
 }
 
-/* The lock of the slots, also where its holder has died in it. Returns 0, ENOTRECOVERABLE ... */
+/* Takes slots_lock, also if its holder has died with it. Returns 0, ENOTRECOVERABLE or another
+ * errno. */
 static int slots_lock_dead(struct table *table)
 {
 	int rc = pthread_mutex_lock(&table->file->slots_lock);
@@ -332,8 +334,8 @@ static int slots_lock_dead(struct table *table)
 	return rc == EOWNERDEAD ? pthread_mutex_consistent(&table->file->slots_lock) : rc;
 }
 
-/* Clears the slots of processes that are dead. With the lock of the slots, or `lock` to take it for
- * each. Returns how many there were. */
+/* Clears the slots of dead processes. The caller holds slots_lock, or `lock` says to take it for
+ * each process. Returns the number of cleared slots. */
 static int clear_dead(struct table *table, bool lock)
 {
 	struct lock_file *file = table->file;
@@ -347,7 +349,7 @@ static int clear_dead(struct table *table, bool lock)
 			continue;
 		if (lock && slots_lock_dead(table))
 			continue;
-		/* A new process may have its number. */
+		/* A new process may have the dead one's number. */
 		if (!lock || !is_alive(table, pid))
 			for (unsigned j = i; j < count; j++)
 				if (file->slots[j].pid == pid) {
@@ -370,7 +372,7 @@ static int slots_lock(struct table *table)
 	return pthread_mutex_consistent(&table->file->slots_lock);
 }
 
-/* The lock that tells others that this process is alive. Under the lock of the slots. */
+/* Locks the byte that tells other processes that this one is alive. Under slots_lock. */
 static int show_life(struct table *table)
 {
 	int rc = table->alive ? 0 : lock_byte(table->fd, F_SETLK, F_WRLCK, fork_process);
@@ -394,7 +396,8 @@ static int slot_claim(struct readers *readers, struct reader_slot **slot)
 	if (!rc && i >= table->most)
 		rc = MDB_READERS_FULL;
 	if (!rc) {
-		/* A closing environment looks at the slots without the lock: so in this order. */
+		/* In this order: an environment that is closed reads the slots without
+		 * slots_lock. */
 		file->slots[i].pid = 0;
 		file->slots[i].txnid = READERS_IDLE;
 		file->slots[i].thread = pthread_self();
@@ -414,7 +417,8 @@ int readers_take(struct readers *readers, struct reader_slot **slot)
 	int rc;
 
 	if (own) {
-		/* Another transaction's; or the parent's, of a child that a bare system call has made. */
+		/* Another transaction uses the slot; or the parent owns it, in a child that a bare
+		 * system call has made. */
 		if (own->pid != getpid() || own->txnid != READERS_IDLE)
 			return MDB_BAD_RSLOT;
 		*slot = own;
@@ -432,7 +436,7 @@ uint64_t readers_pin(struct readers *readers, struct reader_slot *slot)
 {
 	uint64_t id;
 
-	/* A writer that does not see the slot's number yet has told a newer one before. */
+	/* A writer that does not see the slot's id yet has published a newer id before. */
 	do {
 		id = readers->table->file->txnid;
 		slot->txnid = id;
@@ -460,7 +464,8 @@ void readers_give(struct readers *readers, struct reader_slot *slot)
 
 void readers_forked(void)
 {
-	/* Another thread of the parent may have held it. What is in the list is the parent's. */
+	/* Another thread of the parent may have held tables_lock. The tables in the list are the
+	 * parent's. */
 	pthread_mutex_init(&tables_lock, NULL);
 	tables = NULL;
 }

@@ -16,30 +16,30 @@ struct reader_slot;
 
 enum { READERS_DEFAULT = 126 };
 
-/* What LMDB 1.0 takes an idle slot's transaction for. */
+/* The transaction id of an idle slot in LMDB 1.0. */
 #define READERS_IDLE UINT64_MAX
 
-/* Opens, or makes, the lock file. `most` slots, where no other process has made it; `threads`: a slot
- * belongs to a thread, and not to a transaction. *readers is NULL where the file system cannot be
- * written to: then no writer can be there. Returns 0, MDB_INVALID, MDB_VERSION_MISMATCH or an
- * errno. */
+/* Opens the lock file, or makes it with `most` slots. `threads`: a slot belongs to a thread, not to
+ * a transaction. *readers is NULL on a file system that cannot be written to, where no writer can
+ * be. Returns 0, MDB_INVALID, MDB_VERSION_MISMATCH or an errno. */
 int readers_open(struct readers **readers, const char *path, unsigned mode, unsigned most,
 		 bool threads);
-/* The newest transaction of the data file, for a lock file that has just been made; before the first
- * slot. Returns 0 or an errno. */
+/* Writes the data file's newest transaction into a lock file that was just made, before the first
+ * slot is taken. Returns 0 or an errno. */
 int readers_share(struct readers *readers, uint64_t newest);
-/* Gives back all slots of this environment. One that a child has inherited stays its parent's. */
+/* Gives back all slots of this environment. Inherited slots stay the parent's. */
 void readers_close(struct readers *readers);
 
 /* Takes a slot, unless *slot is one. Returns 0, MDB_BAD_RSLOT, MDB_READERS_FULL or an errno. */
 int readers_take(struct readers *readers, struct reader_slot **slot);
-/* Pins the newest transaction in the slot and returns its number; 0: no process has told it yet. */
+/* Pins the newest transaction in the slot and returns its number; 0: no process has written it
+ * yet. */
 uint64_t readers_pin(struct readers *readers, struct reader_slot *slot);
-/* Pins another one that the slot's holder knows to be the newest. */
+/* Pins another transaction, which the slot's holder knows to be the newest. */
 void readers_pin_to(struct reader_slot *slot, uint64_t id);
 /* Ends the pin; the slot stays the transaction's, or its thread's. */
 void readers_rest(struct reader_slot *slot);
-/* Gives a transaction's slot back; a thread's stays. */
+/* Gives a transaction's slot back; a thread keeps its slot. */
 void readers_give(struct readers *readers, struct reader_slot *slot);
 
 /* In a forked child. */

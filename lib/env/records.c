@@ -2,7 +2,7 @@
 /* Keeps the record indexes that an environment has made.
  *
  * An index is of one tree in one snapshot. It is made when a program first asks for a record by its
- * number, and kept until one of a newer snapshot is made and no caller uses it any more.
+ * number. It is kept until an index of a newer snapshot is made and no caller uses the old one.
  */
 #include "container/container.h"
 #include "env/env.h"
@@ -14,8 +14,8 @@
 struct kept_index {
 	struct kept_index *next;
 	size_t id;      /* of the snapshot */
-	uint64_t state; /* of the file: another one's bytes may have taken the place of these */
-	uint64_t root;  /* of the tree: no two trees of a snapshot share it, but empty ones */
+	uint64_t state; /* of the file: another file's bytes may have replaced these */
+	uint64_t root;  /* of the tree: only empty trees of a snapshot share it */
 	unsigned users;
 	struct record_index *index;
 };
@@ -42,7 +42,8 @@ void records_close(MDB_env *env)
 
 void records_forked(MDB_env *env)
 {
-	/* Another thread of the parent may have held them. What it was making is not in the list. */
+	/* Another thread of the parent may have held the locks. The index that it was making is not
+	 * in the list. */
 	pthread_mutex_init(&env->records_lock, NULL);
 	pthread_mutex_init(&env->making_lock, NULL);
 }
@@ -81,7 +82,7 @@ static struct kept_index *find(const MDB_txn *txn, uint64_t root)
 	return kept;
 }
 
-/* Keeps an index. NULL: no memory. Under the records lock. */
+/* Keeps an index. Returns NULL if there is no memory. Under records_lock. */
 static struct kept_index *keep(MDB_txn *txn, const struct tree *tree, struct record_index *index)
 {
 	struct kept_index *kept = calloc(1, sizeof(*kept));
@@ -98,14 +99,14 @@ static struct kept_index *keep(MDB_txn *txn, const struct tree *tree, struct rec
 	return kept;
 }
 
-/* Under the lock. */
+/* Under records_lock. */
 static void use(struct kept_index *kept, struct record_index **index)
 {
 	kept->users++;
 	*index = kept->index;
 }
 
-/* Takes an index that there is. false: there is none. */
+/* Takes a tree's index if it is kept. Returns whether it is. */
 static bool take_kept(const MDB_txn *txn, const struct tree *tree, struct record_index **index)
 {
 	MDB_env *env = txn->env;
@@ -119,8 +120,8 @@ static bool take_kept(const MDB_txn *txn, const struct tree *tree, struct record
 	return kept;
 }
 
-/* Keeps what has been made, unless records_put() was faster, and takes what is kept. Returns 0 or
- * ENOMEM. */
+/* Keeps the index `made`, unless records_put() was faster, and takes the one that is kept. Returns
+ * 0 or ENOMEM. */
 static int keep_made(MDB_txn *txn, const struct tree *tree, struct record_index *made,
 		     struct record_index **index)
 {
@@ -139,7 +140,8 @@ static int keep_made(MDB_txn *txn, const struct tree *tree, struct record_index 
 	return kept ? 0 : ENOMEM;
 }
 
-/* One thread at a time makes an index, which may take minutes; it holds up no thread that needs none. */
+/* One thread at a time makes an index, which may take minutes. A thread whose index is kept does
+ * not wait. */
 int records_take_tree(MDB_txn *txn, struct tree *tree, const MDB_val *name,
 		      struct record_index **index)
 {

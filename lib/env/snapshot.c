@@ -2,11 +2,11 @@
 /* Pins one moment of a data file while other processes write to it.
  *
  * The original's read transaction holds a slot in the reader table, so no writer reuses a page of
- * its snapshot. Which root belongs to that snapshot stands in meta page (id & 1), and LMDB's
- * writers overwrite that page two transactions later, so a copy of it can be torn or too new. It is
- * right when it carries the id, and when the *other* page is seen afterwards to be no newer than
- * the id: transaction id + 2, which overwrites ours, begins only after id + 1 stands in the other.
- * Otherwise the slot is renewed and the look repeated.
+ * its snapshot. Meta page (id & 1) has the snapshot's root, but LMDB's writers overwrite that page
+ * two transactions later, so a copy of it can be torn or too new. The copy is right if it has the
+ * id, and if the *other* page, read afterwards, is no newer. A transaction that overwrites our
+ * page, id + 2, begins only after id + 1 is in the other page. Otherwise the slot is renewed and
+ * the look repeated.
  */
 #include "env/env.h"
 
@@ -19,17 +19,17 @@
 
 enum {
 	LOOKS_YIELD = 16,  /* unlucky looks after which to let a writer run */
-	LOOKS_MAX = 100000 /* and after which to take what the original would take */
+	LOOKS_MAX = 100000 /* and after which to take the original's choice */
 };
 
-/* What two looks in a row must agree on, besides the page, for a file to be at rest. */
+/* The numbers on which, besides the page, two looks in a row agree if no process writes. */
 struct meta_ids {
 	size_t id;
 	uint64_t ours, other;
 };
 
-/* What is read before is read before what is read after. ThreadSanitizer knows no fences; these
- * bytes change in other processes, which it does not see either. */
+/* Keeps the reads before this call before those after it. ThreadSanitizer knows no fences, nor does
+ * it see the other processes that change these bytes. */
 static inline void read_in_order(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -39,7 +39,7 @@ static inline void read_in_order(void)
 #endif
 }
 
-/* Where the fields of a meta page are, by 0.9's offsets. */
+/* The address in a meta page from which 0.9's offsets are right. */
 static const uint8_t *meta_at(const struct window *window, unsigned which, enum format format)
 {
 	return window_meta(window, which) + page_layouts[format].shift;
@@ -113,8 +113,8 @@ int snapshot_state(const MDB_env *env, uint64_t *state)
 	return rc;
 }
 
-/* Looks at the file, but not again for a snapshot that was there in this tick of the kernel's clock: asking
- * takes longer than all else that beginning a transaction does. */
+/* Looks at the file, but not again for the same snapshot in the same tick of the kernel's clock:
+ * the system call takes longer than all the rest of beginning a transaction. */
 static inline int file_look(MDB_txn *txn, size_t id)
 {
 	uint64_t now = clock_coarse();
@@ -149,12 +149,13 @@ static inline int snapshot_use(MDB_txn *txn, const struct meta *meta, size_t id)
 	txn->snapshot.serial++;
 	txn->trees[DBI_FREE] = (struct tree){.record = meta->free_tree};
 	txn->trees[DBI_MAIN] = (struct tree){.record = meta->main_tree};
-	/* In a meta page these two hold what is the environment's: page size and flags. */
+	/* In a meta page, the free tree's `pad` and `flags` are the environment's page size and
+	 * flags. */
 	txn->trees[DBI_FREE].record.pad = 0;
 	return 0;
 }
 
-/* Of LMDB 1.0's files, without a reader slot: the newest. */
+/* Takes the newest snapshot of a file of LMDB 1.0, without a reader slot. */
 static int snapshot_take_later(MDB_txn *txn)
 {
 	size_t before = txn->id;
@@ -165,7 +166,7 @@ static int snapshot_take_later(MDB_txn *txn)
 		rc = later_newest(txn->env, &meta);
 	if (rc)
 		return rc;
-	/* The pages that a newer one has may be behind the end that was seen. */
+	/* A newer snapshot may have pages behind the end that was seen. */
 	if (meta.txnid != before && (rc = file_look(txn, meta.txnid)))
 		return rc;
 	return snapshot_use(txn, &meta, meta.txnid);
@@ -191,17 +192,17 @@ int snapshot_take(MDB_txn *txn)
 			break;
 		/* No process writes, and still the pages and the lock file's id do not fit: a
 		 * program wrote without the lock file, or the file is damaged. The original
-		 * believes the meta page that the id points to; what it leads to is checked
+		 * believes the meta page that the id points to; all pages behind it are checked
 		 * anyway. */
 		if (looks && !memcmp(&look, &before, sizeof(look)) &&
 		    !memcmp(copy, last, sizeof(copy))) {
 			if (look.id)
 				break;
-			/* The process that makes a lock file writes an id of 0 into it and a
-			 * little later the right one. Killed in between it leaves the 0 to all
-			 * processes that come, and the first snapshot of all has no records. A
-			 * slot with that id keeps every page, so the newest one is as safe; LMDB
-			 * 0.9.33 takes it too. */
+			/* The process that makes a lock file writes an id of 0 into it, and a
+			 * little later the right one. If it is killed in between, all later
+			 * processes see the 0, and snapshot 0 has no records. A slot with id 0
+			 * keeps every page, so the newest snapshot is as safe; LMDB 0.9.33 takes it
+			 * too. */
 			if (meta_copy(env, look.ours > look.other ? look.ours : look.other, copy,
 				      &newest)) {
 				look = newest;

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum {
-	SKIPPABLE = 0x184d2a50, /* how a container begins, its lowest four bits apart */
+	SKIPPABLE = 0x184d2a50, /* a container's first word, its lowest four bits apart */
 	FILE_NAME = 32,         /* of a seal */
 };
 
@@ -127,7 +127,7 @@ static int seal_write(const struct guarded *place, const char *name, const struc
 	return rc;
 }
 
-/* Opens a file that other users cannot have put there. A FIFO is not waited for. */
+/* Opens a file if other users cannot have put it there. Does not wait for a FIFO. */
 static int open_judged(const struct guarded *place, const char *name, int flags, int *fd)
 {
 	int rc;
@@ -141,7 +141,8 @@ static int open_judged(const struct guarded *place, const char *name, int flags,
 	return rc;
 }
 
-/* The copy is the file that was sealed as a copy of that original, in the state that it was sealed in. */
+/* Checks that the copy is the file that was sealed as a copy of that original, unchanged since.
+ * Returns 0, MDB_INVALID or another error. */
 static int judge_seal(const struct guarded *place, const char *file, const struct stat *copy,
 		      const struct identity *original)
 {
@@ -161,8 +162,8 @@ static int judge_seal(const struct guarded *place, const char *file, const struc
 	return memcmp(&found, &right, sizeof(found)) ? MDB_INVALID : 0;
 }
 
-/* Through its name, after the rename: on a network file system a descriptor from before may still have the old
- * time of change. */
+/* Gets the copy's status by its name, after the rename: on a network file system an older
+ * descriptor may still show the old time of change. */
 static int copy_status(const struct guarded *place, const char *file, struct stat *st)
 {
 	int fd = openat(place->fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC),
@@ -175,7 +176,8 @@ static int copy_status(const struct guarded *place, const char *file, struct sta
 	return rc;
 }
 
-/* Containers of two nodes that see one directory number their processes alike, so the time is in the name, too. */
+/* Writes the seal and renames it. Its first name has the time, too: OS containers on two nodes that
+ * see one directory may number their processes alike. */
 static int seal_put(const struct guarded *place, const char *file, const struct stat *copy,
 		    const struct identity *original)
 {
@@ -184,7 +186,7 @@ static int seal_put(const struct guarded *place, const char *file, const struct 
 	int rc;
 
 	snprintf(name, sizeof(name), "%s.seal", file);
-	/* As lmdbio-stage takes away what killed jobs have left. */
+	/* lmdbio-stage removes files of this name that killed jobs have left. */
 	snprintf(partial, sizeof(partial), "%s.%x-%llx.partial", name, (unsigned)getpid(),
 		 (unsigned long long)clock_of(CLOCK_REALTIME));
 	seal_make(&seal, copy, original);
@@ -196,9 +198,9 @@ static int seal_put(const struct guarded *place, const char *file, const struct 
 	return rc;
 }
 
-/* Another job may stage the same data set to the same place: then its whole copy may take the place of the one whose
- * status is in the seal. Each job looks once more at the seal that it has put there, so the last of them leaves a
- * seal that holds. */
+/* Another job may stage the same data set to the same place, and its copy may replace the one whose
+ * status is in the seal. Each job looks once more at the seal that it has put there, so the last
+ * job leaves a seal that holds. */
 int staged_seal(const struct guarded *place, const char *file, const struct identity *original)
 {
 	enum { TRIES = 20 };
@@ -225,7 +227,7 @@ void staged_unseal(const struct guarded *place, const char *file)
 	(void)unlinkat(place->fd, name, 0);
 }
 
-/* What it holds has the same length and the same meta pages as well. */
+/* Checks the copy's seal, and that the copy has the original's length and meta pages as well. */
 static int judge(const struct guarded *place, int fd, const struct staged_original *original)
 {
 	struct staged_original found;
@@ -243,7 +245,7 @@ static int judge(const struct guarded *place, int fd, const struct staged_origin
 	return rc;
 }
 
-/* The directory of the copies of that identity. */
+/* Opens the directory of the copies of a data set with that identity. */
 static int place_open(struct guarded *place, const char *directory, const struct identity *identity)
 {
 	char name[STAGED_NAME];

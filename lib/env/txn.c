@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Begins and ends transactions, and frees what ends with them. */
+/* Begins and ends transactions, and frees the objects that end with them. */
 #include "env/env.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@ static MDB_txn *txn_alloc(MDB_env *env, bool own)
 	return txn;
 }
 
-/* Many programs begin a transaction for each record that they read: the one before it has what
- * the file was found to be. */
+/* Reuses the last transaction that has ended, which knows the file's state: many programs begin a
+ * transaction for each record that they read. */
 static MDB_txn *txn_alloc_own(MDB_env *env)
 {
 	MDB_txn *txn = atomic_exchange(&env->spare, NULL);
@@ -35,7 +35,7 @@ static MDB_txn *txn_alloc_own(MDB_env *env)
 
 	if (!txn)
 		return txn_alloc(env, true);
-	/* So that what still looks at the one before it does not take this for that. */
+	/* So that a cursor of the ended transaction does not take the new one for it. */
 	fresh.serial = txn->snapshot.serial;
 	fresh.answers = txn->snapshot.answers;
 	txn->snapshot = fresh;
@@ -60,7 +60,7 @@ static void txn_free_own(MDB_txn *txn)
 	txn_forget(atomic_exchange(&txn->env->spare, txn));
 }
 
-/* What a transaction needs besides the original's. */
+/* Begins the rest of a transaction: a slot for LMDB 1.0, the snapshot, the store. */
 static int snapshot_begin(MDB_txn *txn)
 {
 	int rc = later_begin(txn);
@@ -174,14 +174,14 @@ int txn_renew(MDB_txn *txn)
 		}
 	}
 	if (rc) {
-		/* With MDB_MAP_RESIZED the original's has another one by now. */
+		/* After MDB_MAP_RESIZED the original's transaction has another id by now. */
 		if (txn->generation == fork_generation && !txn->env->later)
 			txn->id = txn->env->origin->call.mdb_txn_id(txn->orig);
 		return rc;
 	}
 	rc = snapshot_begin(txn);
 	if (rc) {
-		/* snapshot_take() has unblocked it. */
+		/* snapshot_take() has unblocked the transaction. */
 		txn->snapshot.blocked |= SNAPSHOT_FINISHED;
 		txn->env->origin->call.mdb_txn_reset(txn->orig);
 		later_reset(txn);
@@ -210,7 +210,8 @@ static void txn_end_own(MDB_txn *txn, bool keep)
 {
 	dbi_end(txn, keep);
 	env_store_end(txn);
-	/* An inherited one is the parent's to end; its few bytes stay until this process ends. */
+	/* An inherited original's is the parent's to end; its few bytes stay until this process
+	 * ends. */
 	if (txn->generation == fork_generation) {
 		txn->env->origin->call.mdb_txn_abort(txn->orig);
 		later_end(txn);
@@ -236,7 +237,8 @@ int txn_prepare(MDB_txn *txn)
 {
 	int rc = txn->env->origin->later->mdb_txn_prepare(txn->orig);
 
-	/* One that fails is aborted: as it still may be by the program, which then has no effect. */
+	/* A transaction that fails to prepare is aborted. The program may still abort it, without
+	 * effect. */
 	if (rc != MDB_TXN_PENDING)
 		txn_free_parts(txn);
 	return rc;
