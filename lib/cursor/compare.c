@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The order that a database's flags name, and the rarer orders. */
+/* Implements the orders that a database's flags name. */
 #include "cursor/compare.h"
 
 void comparators_default(struct comparators *comparators, unsigned flags)
@@ -35,8 +35,9 @@ int compare_reverse(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_
 	return (a_size > b_size) - (a_size < b_size);
 }
 
-/* The original compares 16-bit words from the top of a's size and never looks at b's size. Within
- * b's bytes this does the same; where the original would read past b, a is the greater. */
+/* The original compares 16-bit words from the top of a's size and never looks at b's size. This
+ * function does the same within b's bytes. Where the original would read past b, a is the
+ * greater. */
 int compare_integer_odd(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
 {
 	size_t common = a_size < b_size ? a_size : b_size;

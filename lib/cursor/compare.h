@@ -12,9 +12,9 @@
 enum compare_kind {
 	COMPARE_BYTES = 0, /* as memcmp, then by length */
 	COMPARE_REVERSE,   /* the same from the last byte on: MDB_REVERSEKEY, MDB_REVERSEDUP */
-	COMPARE_INTEGER,   /* a number as long as the searched one: MDB_INTEGERKEY */
+	COMPARE_INTEGER,   /* integers of the searched key's size: MDB_INTEGERKEY */
 	COMPARE_UINT,      /* 4-byte numbers: MDB_INTEGERDUP with MDB_DUPFIXED */
-	COMPARE_ULONG,     /* 8-byte numbers, the same */
+	COMPARE_ULONG,     /* 8-byte numbers, with the same flags */
 	COMPARE_CUSTOM,    /* mdb_set_compare(), mdb_set_dupsort() */
 };
 
@@ -29,12 +29,12 @@ struct comparators {
 	struct comparator data; /* of duplicates */
 };
 
-/* What the flags of a database ask for. */
+/* Sets the comparators that a database's flags ask for. */
 void comparators_default(struct comparators *comparators, unsigned flags);
 
 bool comparators_equal(const struct comparators *a, const struct comparators *b);
 
-/* The sign says how a stands to b. */
+/* Returns a negative number, 0 or a positive number: a is below, equal to or above b. */
 int compare(const struct comparator *comparator, const MDB_val *a, const MDB_val *b);
 
 int compare_reverse(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size);
@@ -72,7 +72,7 @@ static inline int compare_integer(const uint8_t *a, size_t a_size, const uint8_t
 	return compare_integer_odd(a, a_size, b, b_size);
 }
 
-/* The low `want` bytes (4 or 8) of a number; bytes that are not there count as 0. */
+/* Returns the low `want` bytes (4 or 8) of a number; missing bytes count as 0. */
 static inline uint64_t compare_number(const uint8_t *at, size_t size, size_t want)
 {
 	uint64_t value = 0;

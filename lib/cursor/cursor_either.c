@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What other layers call of this one, whichever layout a snapshot's pages have (instance.h). */
+/* Dispatches other layers' calls to the instance for the layout of a snapshot's pages
+ * (instance.h). */
 #include "cursor/cursor_private.h"
 
 #define EITHER(name, snapshot) ((snapshot)->format == FORMAT_1_0 ? name##_1_0 : name##_0_9)

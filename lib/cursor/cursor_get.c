@@ -2,7 +2,7 @@
 /* Runs each MDB_cursor_op on a cursor. */
 #include "cursor/instance.h"
 
-/* What all cursors begin with. */
+/* Sets the fields that are the same for all cursors. */
 static void cursor_begin(struct cursor *cursor, struct snapshot *snapshot)
 {
 	cursor->snapshot = snapshot;
@@ -44,7 +44,7 @@ void cursor_init(struct cursor *cursor, struct snapshot *snapshot, struct tree *
 		duplicates->outer = cursor;
 	}
 	if (tree->stale) {
-		/* An error is met again, and returned, at the first use. */
+		/* The first use of the cursor meets the same error and returns it. */
 		int rc = tree_refresh(snapshot, tree);
 
 		(void)rc;
@@ -77,7 +77,7 @@ static int get_current(struct cursor *cursor, MDB_val *key, MDB_val *data)
 	return get_current(&cursor->duplicates->cursor, data, NULL);
 }
 
-/* Whether a cursor that is not simply placed stands anywhere; at the end it may leave that state. */
+/* Returns whether a cursor in an unusual state is placed. May clear CURSOR_AT_END. */
 static __attribute__((noinline)) bool edge_state(struct cursor *cursor)
 {
 	const struct level *level;
@@ -118,8 +118,8 @@ static int get_edge_duplicate(struct cursor *cursor, MDB_val *key, MDB_val *data
 	return edge(&cursor->duplicates->cursor, data, NULL);
 }
 
-/* All items of the page under the second cursor, which then stands at the last of them: a step for
- * each. */
+/* Returns all items of the page under the second cursor and sets that cursor on the last item,
+ * which counts as a step for each. */
 static int get_items(struct cursor *cursor, MDB_val *data)
 {
 	struct cursor *inner = &cursor->duplicates->cursor;
@@ -168,7 +168,8 @@ static int get_multiple(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_
 	return rc ? rc : get_items(cursor, data);
 }
 
-/* The value of a step that stands in an overflow run. false: something is in the way. */
+/* Finds the value of a step in an overflow run. Returns false if the ordinary way must handle
+ * it. */
 static inline bool step_to_run(struct snapshot *snapshot, const uint8_t *reference,
 			       uint32_t data_size, MDB_val *data)
 {
@@ -185,7 +186,7 @@ static inline bool step_to_run(struct snapshot *snapshot, const uint8_t *referen
 	return true;
 }
 
-/* The value that the next step comes to, if it stands in an overflow run too. */
+/* Prefetches the next step's value if it stands in an overflow run too. */
 static inline __attribute__((always_inline)) void warm_run(const struct cursor *cursor,
 							   const struct level *level, unsigned next)
 {
@@ -198,21 +199,21 @@ static inline __attribute__((always_inline)) void warm_run(const struct cursor *
 		warm_lines(cursor->snapshot, load64(entry.data), 0, RUN_LINES);
 }
 
-/* Entries that step_inside() leaves alone: keys with duplicates, and names that end with a byte which
- * programs do not see. */
+/* Entries that step_inside() leaves alone: keys with duplicates, and names of databases that end
+ * with a byte which programs do not see. */
 #define STEP_APART (LAYOUT->name_end ? ENTRY_DUPS | ENTRY_SUBTREE : ENTRY_DUPS)
 
-/* Whether so many bytes at so many are inside of `room`. Data that stands at even offsets may begin
- * outside; of other data it is known that it does not. */
+/* Returns whether `bytes` bytes at `at` are inside `room`. Data at an even offset may begin
+ * outside; the caller has checked that other data does not. */
 static inline __attribute__((always_inline)) bool is_inside(uint32_t at, uint32_t bytes,
 							    uint32_t room)
 {
 	return LAYOUT->odd ? (uint64_t)at + bytes <= room : bytes <= room - at;
 }
 
-/* A step within a leaf page of single values: nearly all of a scan, so it is written out, with
- * nothing that lives in memory but what the caller gets. false: it is not that easy, and nothing
- * has moved. */
+/* Steps within a leaf page of single values, as nearly all steps of a scan do. So the code is
+ * written out, and only what the caller gets lives in memory. Returns false, without a move, if the
+ * step is not that easy. */
 static inline __attribute__((always_inline)) bool
 step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 {
@@ -225,7 +226,8 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 		     cursor->forward != (by > 0) || cursor->duplicates))
 		return false;
 	level = cursor_top(cursor);
-	next = level->index + (unsigned)by; /* before the first: not below the count */
+	next = level->index + (unsigned)by; /* a step back from entry 0 wraps to a number above
+					       the count */
 	if (unlikely(next >= level->count || level->flags & PAGE_LEAF2))
 		return false;
 	offset = page_offset(LAYOUT, level->page, next);
@@ -266,8 +268,9 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	return true;
 }
 
-/* LMDB's cursors may go on after their transaction was renewed, over the pages where they stood.
- * What stands under those may have been changed between two transactions: it is asked for again. */
+/* Readies a cursor after its transaction was renewed: LMDB lets it go on over the pages where it
+ * stood. A writer may have changed them between the two transactions, so they are looked up
+ * again. */
 static int cursor_revive(struct cursor *cursor)
 {
 	struct window_view *view = &cursor->snapshot->view;
@@ -282,12 +285,12 @@ static int cursor_revive(struct cursor *cursor)
 	}
 	if (!rc && cursor->duplicates)
 		rc = cursor_revive(&cursor->duplicates->cursor);
-	/* Pages that are no more: it is a cursor that has not been set. */
+	/* The pages are gone: the cursor counts as not set. */
 	if (rc == MDB_PAGE_NOTFOUND || rc == MDB_CORRUPTED || rc == MDB_BAD_CHECKSUM) {
 		cursor->state = 0;
 		rc = 0;
 	}
-	/* After a read that failed, the next call asks for the pages again. */
+	/* After a failed read, the next call looks the pages up again. */
 	if (!rc)
 		cursor->serial = cursor->snapshot->serial;
 	return rc;
@@ -349,7 +352,7 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 		return 0;
 	served = cursor->snapshot->served;
 	rc = get_by_operation(cursor, key, data, op);
-	/* A duplicate is a key of the second cursor, whose keys are not counted. */
+	/* A duplicate is a key of the second cursor, and `served` does not count keys. */
 	if (cursor->duplicates && data && !rc && cursor->snapshot->served == served &&
 	    op != MDB_GET_MULTIPLE)
 		cursor->snapshot->served += data->mv_size;

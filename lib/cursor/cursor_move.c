@@ -2,8 +2,8 @@
 /* Moves a cursor to the first, last, next and previous entry, of keys and of their duplicates. */
 #include "cursor/instance.h"
 
-/* Where the cursor stands now: hands out key and value, entering the duplicates at their first or
- * last one. */
+/* Hands out the key and value under the cursor. Enters the key's duplicates at their first or
+ * last. */
 static int cursor_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
 {
 	struct level *level = cursor_top(cursor);
@@ -41,7 +41,7 @@ cursor_edge(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
 
 	duplicates_leave(cursor);
 	cursor_leave(cursor);
-	/* A tree of one page has its edges where the cursor is already. */
+	/* In a tree of one page the cursor is on the edge page already. */
 	if (!(cursor->state & CURSOR_PLACED) || cursor->depth > 1) {
 		rc = cursor_descend(cursor, at_first ? DESCEND_FIRST : DESCEND_LAST, NULL);
 		if (rc)
@@ -70,8 +70,9 @@ int cursor_last(struct cursor *cursor, MDB_val *key, MDB_val *data)
 	return cursor_edge(cursor, key, data, false);
 }
 
-/* Whether the entry under a cursor of an MDB_DUPSORT database has duplicates to step through.
- * Behind the last entry LMDB looks at whatever lies there; what is no entry counts as single. */
+/* Returns whether the entry under a cursor of an MDB_DUPSORT database has duplicates to step
+ * through. Behind the last entry LMDB looks at whatever bytes lie there; bytes that are no entry
+ * count as single. */
 static inline __attribute__((always_inline)) bool cursor_on_duplicates(struct cursor *cursor,
 								       struct entry *entry)
 {

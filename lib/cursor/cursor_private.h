@@ -17,7 +17,7 @@ int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key);
 int cursor_sibling(struct cursor *cursor, bool forward);
 
 /* lookups.c */
-/* Counts a record that was looked up by its key, and tells the watch of equal steps. */
+/* Counts a lookup of a record by its key, and calls the watch after equal steps. */
 void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
 		  const MDB_val *key, const struct lookup_place *place);
 
@@ -36,12 +36,11 @@ void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
 int duplicates_enter(struct snapshot *snapshot, const struct tree *tree,
 		     struct duplicates *duplicates, const struct entry *entry);
 
-enum { LINE = 64 }; /* bytes that a processor fetches at once */
+enum { LINE = 64 }; /* bytes of a processor's cache line */
 
-/* Has the processor fetch lines of a page, from `offset` on, that a scan comes to in a moment: its
- * own prefetching stops at the end of a page. Wherever the number leads, nothing but time can be
- * lost. Inlined always, because GCC takes a function that does nothing else for one without effect.
- */
+/* Prefetches lines of a page, from `offset` on, that a scan will soon read: the hardware prefetcher
+ * stops at the end of a page. A wrong number costs only time. Always inlined: GCC takes a function
+ * that only prefetches for one without effect. */
 static inline __attribute__((always_inline)) void
 warm_lines(const struct snapshot *snapshot, uint64_t number, uint32_t offset, unsigned lines)
 {
@@ -52,7 +51,7 @@ warm_lines(const struct snapshot *snapshot, uint64_t number, uint32_t offset, un
 		__builtin_prefetch((const void *)(at + (uintptr_t)i * LINE));
 }
 
-/* Damage stops a snapshot for good; other errors may pass. */
+/* Blocks a snapshot for good after damage. Other errors may pass. */
 static inline int snapshot_fail(struct snapshot *snapshot, int rc)
 {
 	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_BAD_CHECKSUM)
@@ -79,13 +78,13 @@ static inline void entry_key(const struct entry *entry, MDB_val *key)
 	}
 }
 
-/* Whether there is anything in a tree but the page under a cursor. */
+/* Returns whether a look-ahead has any page to read besides the page under the cursor. */
 static inline bool cursor_leads_on(const struct cursor *cursor)
 {
 	return cursor->depth > 1 || cursor->tree->record.overflow_pages || cursor->duplicates;
 }
 
-/* After a step from one entry to the next: counts towards telling the watch. */
+/* Counts a step from one entry to the next, and calls the watch when the pace is used up. */
 static inline void cursor_stepped(struct cursor *cursor, bool forward)
 {
 	if (likely(--cursor->pace > 0 && cursor->forward == forward))

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Sets a cursor on a key; after a miss it stands where LMDB leaves it. */
+/* Sets a cursor on a key. After a miss the cursor stands where LMDB leaves it. */
 #include "cursor/instance.h"
 
 enum seek_place {
 	PLACE_FOUND,     /* the top level's index is the answer */
-	PLACE_THIS_PAGE, /* it is on the page under the cursor, if anywhere */
+	PLACE_THIS_PAGE, /* the key is on the page under the cursor, if anywhere */
 	PLACE_ELSEWHERE, /* search from the root */
-	PLACE_MISSED,    /* there is none, and no page to look at */
+	PLACE_MISSED,    /* the key is missing, and no page need be searched */
 };
 
-/* How a key stands to an entry of the page under the cursor. */
+/* Compares a key with an entry of the page under the cursor. */
 static int entry_compare(struct cursor *cursor, const struct level *level, unsigned i,
 			 const MDB_val *key, int *sign)
 {
@@ -24,7 +24,7 @@ static int entry_compare(struct cursor *cursor, const struct level *level, unsig
 	return 0;
 }
 
-/* A key between the first and the last of the page. */
+/* Handles a key between the first and the last of the page. */
 static int place_between(struct cursor *cursor, struct level *level, const MDB_val *key,
 			 enum seek_place *place)
 {
@@ -43,8 +43,8 @@ static int place_between(struct cursor *cursor, struct level *level, const MDB_v
 	return 0;
 }
 
-/* Looks at the page where the cursor is before the tree is searched. Where a miss leaves the
- * cursor is visible to the program, so the cases are LMDB's own. *place is PLACE_ELSEWHERE before. */
+/* Looks at the page under the cursor before the tree is searched. Programs can see where a miss
+ * leaves the cursor, so the cases are LMDB's own. The caller sets *place to PLACE_ELSEWHERE. */
 static int place_on_page(struct cursor *cursor, const MDB_val *key, bool nearest,
 			 enum seek_place *place)
 {
@@ -86,7 +86,7 @@ static int place_on_page(struct cursor *cursor, const MDB_val *key, bool nearest
 	return 0;
 }
 
-/* The value that belongs to the key found, by the rules of each operation. */
+/* Finds the value for the found key, by the rules of each operation. */
 static int set_value(struct cursor *cursor, const struct entry *entry, MDB_val *data,
 		     MDB_cursor_op op)
 {
@@ -115,7 +115,7 @@ static int set_value(struct cursor *cursor, const struct entry *entry, MDB_val *
 	return 0;
 }
 
-/* Where it has come to, by a key. */
+/* Counts a lookup by the place that it led to. */
 static void seek_take(struct cursor *cursor, const MDB_val *key)
 {
 	const struct level *level = cursor_top(cursor), *up = cursor->depth > 1 ? level - 1 : NULL;
@@ -131,7 +131,8 @@ static void seek_take(struct cursor *cursor, const MDB_val *key)
 	lookups_take(cursor->snapshot, cursor->tree, cursor->order, key, &at);
 }
 
-/* Of LEAF2 pages, which duplicates alone have, the key is always wanted. */
+/* Returns the key in a LEAF2 page for every operation: only duplicates have such pages, and there
+ * the key is the value. */
 static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
 	bool wants_key = op == MDB_SET_RANGE || op == MDB_SET_KEY;

@@ -2,9 +2,9 @@
 /* Descends from a root to a leaf, and steps from a leaf to the next one. */
 #include "cursor/instance.h"
 
-/* Binary search among entries [low, count); `kind` is a constant in each instance, so that the
- * comparison is in the loop and not behind a pointer. Returns the place of the first entry that is
- * not below the key, or -1 when an entry leaves the page. */
+/* Searches entries [low, count) by halving. `kind` is a constant in each instance, so that the
+ * comparison is inlined in the loop. Returns the place of the first entry that is not below the
+ * key, or -1 when an entry leaves the page. */
 static inline __attribute__((always_inline)) int
 search_entries(enum compare_kind kind, const struct comparator *order, const uint8_t *page,
 	       uint32_t size, int low, int count, const MDB_val *key, bool *exact)
@@ -83,7 +83,7 @@ int level_search(struct cursor *cursor, struct level *level, const MDB_val *key,
 	return 0;
 }
 
-/* The one place where a tree's page is asked of the window. */
+/* The only function that gets pages of a tree from the window. */
 int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, unsigned *count)
 {
 	int rc = window_pages(&snapshot->view, number, 1, page);
@@ -116,14 +116,14 @@ static int level_load(struct cursor *cursor, struct level *level, uint64_t numbe
 	return 0;
 }
 
-/* The entry of a branch page under which a key belongs. */
+/* Returns the entry of a branch page under which a key belongs, or -1. */
 static int branch_place(const struct comparator *order, const uint8_t *page, uint32_t size,
 			unsigned count, const MDB_val *key)
 {
 	bool exact = false;
 	int place = search_page(order, page, size, 1, (int)count, key, &exact);
 
-	/* Entry 0 has no key of its own: all that is below entry 1's key belongs there. */
+	/* Entry 0 has no key of its own: all keys below entry 1's belong there. */
 	return place <= 0 || exact ? place : place - 1;
 }
 
@@ -180,8 +180,8 @@ fail:
 	return rc;
 }
 
-/* A branch page serves for as long as its children take to read: what stood there may have gone back
- * to the file since, and is asked for again. */
+/* Looks a branch page up again. While its children were read, the store may have put the file back
+ * under the page. */
 static int level_again(struct cursor *cursor, const struct level *level)
 {
 	struct window_view *view = &cursor->snapshot->view;
@@ -194,9 +194,9 @@ static int level_again(struct cursor *cursor, const struct level *level)
 	return likely(!rc) ? 0 : snapshot_fail(cursor->snapshot, rc);
 }
 
-/* The page behind the one that a scan has come to: its table in front, and the entry that comes
- * first. Entries fill a page from its end, so the last one of a full page stands right behind the
- * table. */
+/* Prefetches the page behind the one that a scan has reached: its table in front, and the entry
+ * that the scan reads first. Entries fill a page from its end, so the last entry of a full page
+ * stands right behind the table. */
 static inline __attribute__((always_inline)) void
 warm_sibling(const struct cursor *cursor, const struct level *parent, bool forward)
 {
@@ -213,9 +213,9 @@ warm_sibling(const struct cursor *cursor, const struct level *parent, bool forwa
 		   ENTRY_LINES);
 }
 
-/* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first level
- * that has one, and down again along its near edge. Returns MDB_NOTFOUND, and nothing has moved, when
- * there is none. */
+/* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first
+ * level with a neighbour, and down again along the near edge. Returns MDB_NOTFOUND, without a move,
+ * when there is none. */
 int cursor_sibling(struct cursor *cursor, bool forward)
 {
 	struct level *level;
@@ -258,7 +258,7 @@ fail:
 	return rc;
 }
 
-/* The entry of a key, without a cursor, and where it stands. */
+/* Finds the entry of a key and where it stands, without a cursor. */
 static inline __attribute__((always_inline)) int
 tree_find(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
 	  const MDB_val *key, struct entry *entry, struct lookup_place *at)
@@ -423,11 +423,11 @@ int tree_refresh(struct snapshot *snapshot, struct tree *tree)
 {
 	const uint16_t persistent = 0x7fff;
 	struct tree_record record;
-	int rc = MDB_NOTFOUND; /* of a handle that has been closed, which has no name */
+	int rc = MDB_NOTFOUND; /* a closed handle has no name */
 
 	if (tree->name->mv_size)
 		rc = tree_find_named(snapshot, tree->home, tree->home_order, tree->name, &record);
-	/* In a home without any record LMDB does not come as far as looking for the name. */
+	/* LMDB does not look for the name in a home without any record. */
 	if (rc == MDB_NOTFOUND && tree->home->record.root != PAGE_NONE &&
 	    snapshot->answers & ANSWERS_GONE_IS_BAD_DBI)
 		return MDB_BAD_DBI;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What a file of this layer that reads pages includes: it is compiled once for each page layout.
+/* Declares what the page-reading files of this layer share. Each is compiled once for each page
+ * layout.
  *
- * So the layout is a constant in it, and reading a page of LMDB 0.9 costs nothing for there being
- * another. Within these files each function below is the one of the same layout; its real name
- * ends with the layout's. cursor_either.c has those without such an end, for all other layers.
+ * So the layout is a constant in these files, and the second layout costs readers of LMDB 0.9 pages
+ * nothing. The real name of each function below ends with its layout's. cursor_either.c has
+ * functions without such an ending, for all other layers.
  */
 #ifndef LMDBIO_CURSOR_INSTANCE_H
 #define LMDBIO_CURSOR_INSTANCE_H
 
-/* lib/Makemodule.am compiles the files once more, for 1_0. */
+/* lib/Makemodule.am compiles the files a second time, with 1_0. */
 #ifndef CURSOR_INSTANCE
 #define CURSOR_INSTANCE 0_9
 #endif
@@ -16,7 +17,7 @@
 #define INSTANCE_JOIN(name, instance) name##instance
 #define INSTANCE_NAME(name, instance) INSTANCE_JOIN(name##_, instance)
 
-/* Of the pages that this instance reads. */
+/* The layout of the pages that this instance reads. */
 #define LAYOUT (&page_layouts[INSTANCE_NAME(FORMAT, CURSOR_INSTANCE)])
 
 #define cursor_count     INSTANCE_NAME(cursor_count, CURSOR_INSTANCE)
@@ -51,7 +52,7 @@ static inline int cursor_entry(struct cursor *cursor, const struct level *level,
 	return 0;
 }
 
-/* The same with all of a name. */
+/* The same, but a database's name keeps the byte that ends it. */
 static inline int cursor_whole_entry(struct cursor *cursor, const struct level *level,
 				     struct entry *entry)
 {
@@ -61,14 +62,15 @@ static inline int cursor_whole_entry(struct cursor *cursor, const struct level *
 	return 0;
 }
 
-/* Before window_run(): LMDB 1.0 says how long a run is where it says where the run is. */
+/* Call this before window_run(): LMDB 1.0's reference to a run also says how long the run is. */
 static inline void snapshot_run(struct snapshot *snapshot, const uint8_t *reference)
 {
 	if (LAYOUT->reference >= REFERENCE_PAGES + sizeof(uint64_t))
 		atomic_store_explicit(&snapshot->view.reference, reference, memory_order_relaxed);
 }
 
-/* The value of an entry: beside its key, or in an overflow run, whose pages are not touched here.
+/* Finds the value of an entry, beside its key or in an overflow run. Does not touch the run's
+ * pages.
  */
 static inline int entry_value(struct snapshot *snapshot, const struct entry *entry, MDB_val *data)
 {
@@ -93,7 +95,8 @@ static inline int entry_value(struct snapshot *snapshot, const struct entry *ent
 	return 0;
 }
 
-/* The item under a cursor in a LEAF2 page. level_load() has seen that all items are inside. */
+/* Returns the item under a cursor in a LEAF2 page. level_load() has checked that all items are
+ * inside. */
 static inline int level_item(const struct cursor *cursor, const struct level *level, MDB_val *key)
 {
 	if (key) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Recognises lookups that come in equal steps, as with samplers that go through a data set in
- * order, or take each n-th record of it. */
+/* Recognises lookups in equal steps: samplers go through a data set in order, or take each n-th
+ * record. */
 #include "cursor/cursor_private.h"
 
 #include <stdatomic.h>
 
-enum { STEP_MOST = 4096 }; /* entries; a longer leap is no step */
+enum { STEP_MOST = 4096 }; /* entries; a longer distance is no step */
 
-/* Entries from one place to one behind it; 0: it is not behind it, or too far. Leaves between the
- * two are taken to be like the first, and of two branches the second to be the next: a guess that
- * must come out the same time after time. */
+/* Returns the entries from one place forward to another, or 0 if the second is not ahead or too
+ * far. It takes all leaves between the two to be like the first, and a second branch page to be the
+ * next one. This is a guess that must come out the same time after time. */
 static uint64_t distance(const struct lookup_place *from, const struct lookup_place *to)
 {
 	uint64_t leaves;
@@ -41,8 +41,8 @@ void lookups_end(struct lookups *lookups, struct cursor_watch *watch)
 	}
 }
 
-/* The one that a record goes on; else the one to begin anew with it: an empty one, that where the step
- * is shortest, or the older. */
+/* Returns the series that a record continues. If there is none, returns a series to begin anew: an
+ * empty one, the one with the shortest step, or the older. */
 static struct lookup *lookup_find(struct lookups *lookups, uint64_t root,
 				  const struct lookup_place *place, uint64_t *step)
 {
@@ -105,7 +105,7 @@ void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct com
 		snapshot->watch->missed(snapshot->watch, snapshot, tree, order, key);
 		atomic_store_explicit(&snapshot->view.misses, 0, memory_order_relaxed);
 	}
-	/* What another thread looks up meanwhile is not counted. */
+	/* Lookups of another thread at the same time are not counted. */
 	if (unlikely(
 		    atomic_exchange_explicit(&snapshot->lookups->busy, true, memory_order_acquire)))
 		return;
