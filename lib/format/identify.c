@@ -21,7 +21,7 @@ enum {
 	MAGIC_LATER = 24,
 	VERSION_BEHIND = 4, /* bytes from the magic number to the version */
 	VERSION_1_0 = 3,
-	PAGE_MOST = 65536, /* LMDB 1.0's; 0.9 has half of it */
+	PAGE_MOST = 65536, /* of LMDB 1.0; 0.9 has half of it */
 };
 
 #define ZSTD_FRAME     0xFD2FB528u
@@ -37,7 +37,7 @@ static bool has(struct bytes bytes, size_t at, uint32_t value)
 	return at + sizeof(value) <= bytes.length && load32(bytes.at + at) == value;
 }
 
-/* The version that a magic number at `at` is followed by. */
+/* Reads the version behind a magic number at `at`. */
 static bool has_magic(struct bytes bytes, size_t at, uint32_t *version)
 {
 	if (!has(bytes, at, FORMAT_MAGIC) || at + 2 * sizeof(*version) > bytes.length)
@@ -46,7 +46,7 @@ static bool has_magic(struct bytes bytes, size_t at, uint32_t *version)
 	return true;
 }
 
-/* Whether either place of a meta page has this layout's magic number, with that version. */
+/* Returns whether either place of a meta page has this layout's magic number, with that version. */
 static bool has_meta(struct bytes bytes, size_t magic, uint32_t version)
 {
 	uint32_t found;
@@ -59,7 +59,7 @@ static bool has_meta(struct bytes bytes, size_t magic, uint32_t version)
 	return false;
 }
 
-/* Whether both places have it, which no damage brings about. */
+/* Returns whether both places have the magic number. No damage brings that about. */
 static bool has_both(struct bytes bytes, size_t magic, uint32_t *version)
 {
 	uint32_t second;

@@ -39,8 +39,8 @@
 
 enum {
 	PAGE_NUMBER = 0,
-	PAGE_TXNID = 8, /* of LMDB 1.0: the transaction that has written the page */
-	RUN_PAGES = 16, /* of a reference to an overflow run, behind these two: its pages */
+	PAGE_TXNID = 8, /* of LMDB 1.0: the transaction that wrote the page */
+	RUN_PAGES = 16, /* of a reference to an overflow run, behind the page and transaction */
 	PAGE_PAD = 8,
 	PAGE_FLAGS = 10,
 	PAGE_LOWER = 12,
@@ -49,7 +49,7 @@ enum {
 	PAGE_HEADER = 16,
 };
 
-/* The numbers in which the pages of the formats differ. */
+/* The formats of data files. Their pages differ in the numbers of struct page_layout. */
 enum format {
 	FORMAT_0_9,
 	FORMAT_1_0,
@@ -59,16 +59,16 @@ enum format {
 struct page_layout {
 	uint32_t version;   /* of the meta pages */
 	uint32_t page_max;  /* bytes */
-	uint32_t shift;     /* bytes that a field stands behind its place in 0.9 */
+	uint32_t shift;     /* bytes from a field's place in 0.9 to its place here */
 	uint32_t header;    /* bytes: where the entry offsets or items begin */
-	uint32_t base;      /* what entry offsets, lower and upper count from */
-	uint32_t least;     /* of an entry's offset; 0: one cannot lead in front of the entries */
+	uint32_t base;      /* origin of entry offsets, lower and upper */
+	uint32_t least;     /* the least entry offset; 0: none leads in front of the entries */
 	uint32_t odd;       /* 1: data stands at even offsets only */
-	uint32_t reference; /* bytes that lead to an overflow run */
+	uint32_t reference; /* bytes of a reference to an overflow run */
 	uint32_t name_end;  /* bytes of a database's name behind its text */
 };
 
-/* An index that is a constant leaves nothing of this table in the code. */
+/* With a constant index the compiler leaves nothing of this table in the code. */
 static const struct page_layout page_layouts[FORMATS] = {
 	[FORMAT_0_9] = {.version = 1, .page_max = 32768, .header = 16, .least = 18, .reference = 8},
 	[FORMAT_1_0] = {.version = 3,
@@ -81,7 +81,7 @@ static const struct page_layout page_layouts[FORMATS] = {
 			.name_end = 1},
 };
 
-/* Of code that knows these pages only. */
+/* For code that only knows pages of this format. */
 #define LAYOUT_0_9 (&page_layouts[FORMAT_0_9])
 
 enum page_flag {
@@ -103,7 +103,7 @@ enum {
 	META_LAST_PAGE = 136,
 	META_TXNID = 144,
 	META_END = 152,
-	META_LOOK = META_END + 8, /* the same in a page of any format */
+	META_LOOK = META_END + 8, /* the same for a meta page of any format */
 };
 
 #define FORMAT_MAGIC   0xBEEFC0DEu
@@ -131,7 +131,7 @@ enum {
 	ENTRY_KEY = 8,
 };
 
-/* In LMDB 1.0's reference to an overflow run. */
+/* Offsets in LMDB 1.0's reference to an overflow run. */
 enum { REFERENCE_PAGES = 16 };
 
 enum entry_flag {
@@ -142,10 +142,11 @@ enum entry_flag {
 
 enum {
 	FORMAT_PAGE_MIN = 256,
-	FORMAT_PAGE_MAX = 65536, /* of any format: struct page_layout has each one's */
+	FORMAT_PAGE_MAX = 65536, /* of any format: page_layout.page_max has each format's */
 	FORMAT_DEPTH_MAX = 32,
 	FORMAT_METAS = 2,
-	FORMAT_ENCRYPTED = 0x2000, /* an environment's flag in LMDB 1.0: of all other pages */
+	FORMAT_ENCRYPTED = 0x2000, /* an environment's flag in LMDB 1.0: other pages are
+				      encrypted */
 };
 
 #endif

@@ -50,11 +50,11 @@ int meta_judge(const uint8_t *first, const uint8_t *second, struct meta *newer, 
 
 	if ((rc = meta_parse(&a, first, format)) || (rc = meta_parse(&b, second, format)))
 		return rc;
-	/* The original looks for the second page where the newer meta's page size says. */
+	/* The original looks for the second page at the newer meta's page size. */
 	if (a.page_size != b.page_size)
 		return MDB_INVALID;
 	*newer = b.txnid > a.txnid ? b : a;
-	/* The map is made as long as this says, and must hold both meta pages. */
+	/* The map is as long as last_page says, and must hold both meta pages. */
 	return newer->last_page < FORMAT_METAS - 1 ||
 			       newer->last_page >= UINT64_MAX / newer->page_size
 		       ? MDB_INVALID

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a meta page and a tree record once they are believed. */
+/* Reads meta pages and tree records, and judges meta pages. */
 #ifndef LMDBIO_FORMAT_META_H
 #define LMDBIO_FORMAT_META_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One B+tree as its record describes it. */
+/* A B+tree, as its record describes it. */
 struct tree_record {
 	uint32_t
 		pad; /* DUPFIXED item size, bytes; in the free tree of a meta page: the page size */
@@ -33,17 +33,16 @@ struct meta {
 	uint64_t txnid;
 };
 
-/* Reads a tree record of TREE_SIZE bytes at any alignment. Nothing in it is judged. */
+/* Reads a tree record of TREE_SIZE bytes at any alignment. Does not judge the record. */
 void tree_record_parse(struct tree_record *record, const uint8_t *bytes);
 
-/* Reads a meta page of a format; META_END bytes are there, and the layout's shift. Returns 0,
- * MDB_INVALID (no meta page of this format, or a page size that no such file has) or
- * MDB_VERSION_MISMATCH. */
+/* Reads a meta page of a format from META_END bytes plus the layout's shift. Returns 0, MDB_INVALID
+ * (no meta page of this format, or a page size that no such file has) or MDB_VERSION_MISMATCH. */
 int meta_parse(struct meta *meta, const uint8_t *page, enum format format);
 
-/* Judges the first two pages of a data file before anything is mapped: `first` and `second` are
- * what stands at offset 0 and at the first meta's page size. Returns the newer one and 0, or the
- * same errors as meta_parse(). */
+/* Judges the first two pages of a data file before the file is mapped: `first` stands at offset 0,
+ * `second` at the first meta's page size. Sets *newer to the newer meta and returns 0, or returns
+ * an error as meta_parse(). */
 int meta_judge(const uint8_t *first, const uint8_t *second, struct meta *newer, enum format format);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Decides whether bytes are a sound page, and whether an entry of it is sound.
+/* Decides whether bytes are a sound page, and whether an entry of the page is sound.
  *
- * Every number is checked against the page's own end before it is followed, each time that it is
- * followed: a verdict is not remembered, so that a page may change under a reader (a reset
- * transaction, a broken file) and still nothing outside of it is touched.
+ * The functions check every number against the page's own end each time before they follow it, and
+ * remember no verdict. So a page may change under a reader (a reset transaction, a broken file) and
+ * still no byte outside of the page is touched.
  */
 #ifndef LMDBIO_FORMAT_PAGE_H
 #define LMDBIO_FORMAT_PAGE_H
@@ -15,9 +15,9 @@
 
 struct entry {
 	const uint8_t *key;
-	const uint8_t *data; /* a leaf's: the value, page number, record or sub-page */
+	const uint8_t *data; /* of a leaf: the value, page number, record or sub-page */
 	uint32_t key_size;
-	uint32_t data_size; /* the value's, also where it stands in an overflow run */
+	uint32_t data_size; /* of the value, also of one in an overflow run */
 	uint16_t flags;
 };
 
@@ -27,7 +27,7 @@ static inline unsigned page_flags(const struct page_layout *layout, const uint8_
 	return load16(page + layout->shift + PAGE_FLAGS);
 }
 
-/* The size of an item, bytes, as a LEAF2 page says it. */
+/* Returns the size of an item in bytes, from a LEAF2 page. */
 static inline uint32_t page_pad(const struct page_layout *layout, const uint8_t *page)
 {
 	return load16(page + layout->shift + PAGE_PAD);
@@ -50,10 +50,10 @@ static inline uint32_t page_run(const struct page_layout *layout, const uint8_t 
 	return load32(page + layout->shift + PAGE_RUN);
 }
 
-/* How many entries or items the page says it has; 0 when its header makes no sense. `size` is the
- * page's length in bytes: the page size, or a sub-page's own. The bounds of a LEAF2 page's free
- * space mean nothing (each item moves them by two bytes however long it is); whether the items
- * are inside the page is page_items_fit()'s to say. A damaged branch page may have that flag, too. */
+/* Returns how many entries or items the page says it has; 0 if its header makes no sense. `size` is
+ * the page's length in bytes: the page size, or a sub-page's own. In a LEAF2 page the bounds of the
+ * free space mean nothing: each item moves them by two bytes, however long it is. page_items_fit()
+ * decides whether its items are inside. A damaged branch page may have the LEAF2 flag, too. */
 static inline unsigned page_count(const struct page_layout *layout, const uint8_t *page,
 				  uint32_t size)
 {
@@ -66,7 +66,7 @@ static inline unsigned page_count(const struct page_layout *layout, const uint8_
 	return (lower - layout->header) >> 1;
 }
 
-/* The verdict on a page of a tree that was asked for by its number. */
+/* Returns whether a page of a tree, asked for by its number, is sound. */
 static inline bool page_is_sound(const struct page_layout *layout, const uint8_t *page,
 				 uint64_t number)
 {
@@ -77,14 +77,15 @@ static inline bool page_is_sound(const struct page_layout *layout, const uint8_t
 	       (flags == PAGE_BRANCH || flags == PAGE_LEAF);
 }
 
-/* Where entry i says it begins, in bytes from the page's start. i is below the count. */
+/* Returns where entry i begins by its own word, in bytes from the page's start. i is below the
+ * count. */
 static inline unsigned page_offset(const struct page_layout *layout, const uint8_t *page,
 				   unsigned i)
 {
 	return layout->base + load16(page + layout->header + 2 * i);
 }
 
-/* Where entry i begins, or NULL when its header is not inside the page. i is below the count. */
+/* Returns entry i, or NULL if its header is not inside the page. i is below the count. */
 static inline const uint8_t *page_entry(const struct page_layout *layout, const uint8_t *page,
 					uint32_t size, unsigned i)
 {
@@ -95,7 +96,7 @@ static inline const uint8_t *page_entry(const struct page_layout *layout, const 
 	return page + offset;
 }
 
-/* The key of entry i. false: the entry leaves the page. */
+/* Finds the key of entry i. Returns false if the entry leaves the page. */
 static inline bool page_entry_key(const struct page_layout *layout, const uint8_t *page,
 				  uint32_t size, unsigned i, const uint8_t **key,
 				  uint32_t *key_size)
@@ -113,7 +114,7 @@ static inline bool page_entry_key(const struct page_layout *layout, const uint8_
 	return true;
 }
 
-/* How far behind its key an entry's data stands. */
+/* Returns the distance in bytes from the start of an entry's key to its data. */
 static inline uint32_t entry_data_at(const struct page_layout *layout, uint32_t key_size)
 {
 	return (key_size + layout->odd) & ~layout->odd;
@@ -125,11 +126,11 @@ static inline bool entry_is_database(unsigned flags)
 	return (flags & (ENTRY_SUBTREE | ENTRY_DUPS)) == ENTRY_SUBTREE;
 }
 
-/* A key as programs know it: that of a named database without the bytes that end its name. */
+/* Returns the size of a key as programs see it: a database's name without the bytes that end it. */
 static inline uint32_t entry_key_shown(const struct page_layout *layout, unsigned flags,
 				       const uint8_t *key, uint32_t size)
 {
-	/* One bit tells of nearly all entries that they are no names. */
+	/* Nearly all entries lack this flag, so that one test rules out a name. */
 	if (!layout->name_end || likely(!(flags & ENTRY_SUBTREE)))
 		return size;
 	return entry_is_database(flags) && size > layout->name_end && !key[size - 1]
@@ -137,7 +138,7 @@ static inline uint32_t entry_key_shown(const struct page_layout *layout, unsigne
 		       : size;
 }
 
-/* Entry i of a leaf page, with all of its key. false: the entry leaves the page. */
+/* Finds entry i of a leaf page, with all of its key. Returns false if the entry leaves the page. */
 static inline bool page_whole_entry(const struct page_layout *layout, const uint8_t *page,
 				   uint32_t size, unsigned i, struct entry *entry)
 {
@@ -152,13 +153,13 @@ static inline bool page_whole_entry(const struct page_layout *layout, const uint
 	entry->flags = load16(at + ENTRY_FLAGS);
 	room = (uint32_t)(page + size - entry->data);
 	inside = entry->flags & ENTRY_BIG ? layout->reference : entry->data_size;
-	/* The even offset behind the last key may be outside already. */
+	/* The even offset behind the last key may already be outside the page. */
 	if (layout->odd)
 		return likely((uint64_t)(entry->data - page) + inside <= size);
 	return likely(inside <= room);
 }
 
-/* The same with the key as programs know it. */
+/* The same with the key as programs see it. */
 static inline bool page_leaf_entry(const struct page_layout *layout, const uint8_t *page,
 				   uint32_t size, unsigned i, struct entry *entry)
 {
@@ -168,7 +169,8 @@ static inline bool page_leaf_entry(const struct page_layout *layout, const uint8
 	return true;
 }
 
-/* The page that entry i of a branch page leads to. false: the entry leaves the page. */
+/* Finds the page that entry i of a branch page leads to. Returns false if the entry leaves the
+ * page. */
 static inline bool page_child(const struct page_layout *layout, const uint8_t *page, uint32_t size,
 			      unsigned i, uint64_t *number)
 {
@@ -181,7 +183,7 @@ static inline bool page_child(const struct page_layout *layout, const uint8_t *p
 	return true;
 }
 
-/* Item i of a LEAF2 page of `count` items of `pad` bytes each, which must all be in the page. */
+/* Returns whether a LEAF2 page has room for `count` items of `pad` bytes each. */
 static inline bool page_items_fit(const struct page_layout *layout, uint32_t size, unsigned count,
 				  uint32_t pad)
 {
@@ -194,13 +196,13 @@ static inline const uint8_t *page_item(const struct page_layout *layout, const u
 	return page + layout->header + i * pad;
 }
 
-/* The bytes of a value in an overflow run, whose first page this is. */
+/* Returns the bytes of a value in an overflow run; `run` is the run's first page. */
 static inline const uint8_t *page_value(const struct page_layout *layout, const uint8_t *run)
 {
 	return run + layout->header;
 }
 
-/* How many pages of `1 << shift` bytes a value of so many bytes takes. */
+/* Returns how many pages of `1 << shift` bytes a value of `bytes` bytes takes. */
 static inline uint64_t value_pages(const struct page_layout *layout, uint64_t bytes, unsigned shift)
 {
 	return ((layout->header - 1 + bytes) >> shift) + 1;
