@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what <lmdb.h> of LMDB 1.0 has and that of 0.9 has not, for use beside the latter.
+/* Declares what LMDB 1.0's <lmdb.h> adds to that of 0.9, for use beside the latter.
  *
- * The names, numbers and types are the interface that programs for LMDB 1.0 are compiled with. All
- * else of the two headers is the same for a program with 64 bits: mdb_size_t is size_t, and
- * MDB_stat and MDB_envinfo have the same fields.
+ * Programs for LMDB 1.0 are compiled with these names, numbers and types. The rest of the two
+ * headers is the same for 64-bit programs: mdb_size_t is size_t, and MDB_stat and MDB_envinfo have
+ * the same fields.
  */
 #ifndef LMDBIO_ORIGIN_LMDB_LATER_H
 #define LMDBIO_ORIGIN_LMDB_LATER_H
@@ -11,7 +11,7 @@
 #include <lmdb.h>
 #include <stddef.h>
 
-/* Which release the declarations are those of. */
+/* The release of these declarations. */
 enum { LATER_MAJOR = 1, LATER_MINOR = 0, LATER_PATCH = 1 };
 
 #ifndef MDB_REMAP_CHUNKS /* the header is of LMDB 0.9 */
@@ -20,10 +20,10 @@ typedef size_t mdb_size_t;
 
 /* Flags of an environment. */
 #define MDB_ENCRYPT	 0x2000u    /* of the file: its pages are encrypted */
-#define MDB_PREVSNAPSHOT 0x2000000u /* the snapshot before the newest one */
+#define MDB_PREVSNAPSHOT 0x2000000u /* read the snapshot before the newest one */
 #define MDB_REMAP_CHUNKS 0x4000000u /* the file is mapped piece by piece */
 
-/* Codes. LMDB 0.9's end with MDB_BAD_DBI. */
+/* Return codes. LMDB 0.9's end with MDB_BAD_DBI. */
 #define MDB_PROBLEM	   (-30779)
 #define MDB_BAD_CHECKSUM   (-30778)
 #define MDB_CRYPTO_FAIL	   (-30777)
@@ -36,19 +36,19 @@ typedef size_t mdb_size_t;
 #define MDB_IS_READONLY	   (-30770)
 #define MDB_ADDR_BUSY	   (-30769)
 
-/* Transforms a page: `key` has three values, and `encrypt` is 0 where it is to be decrypted. */
+/* Transforms a page. `key` has three values; `encrypt` is 0 to decrypt. */
 typedef int MDB_enc_func(const MDB_val *source, MDB_val *result, const MDB_val *key, int encrypt);
 /* Sums up a page; `key` is NULL where the pages are not encrypted. */
 typedef void MDB_sum_func(const MDB_val *source, MDB_val *result, const MDB_val *key);
 typedef int MDB_str2key_func(const char *passphrase, MDB_val *key);
 
-/* What a module with functions for pages tells. */
+/* Describes a module's functions for pages. */
 typedef struct MDB_crypto_funcs {
 	MDB_str2key_func *mcf_str2key;
 	MDB_enc_func *mcf_encfunc;
 	MDB_sum_func *mcf_sumfunc;
 	int mcf_keysize;  /* bytes of a key */
-	int mcf_esumsize; /* ... of what authenticates an encrypted page */
+	int mcf_esumsize; /* ... of an encrypted page's authentication */
 	int mcf_sumsize;  /* ... of a checksum */
 } MDB_crypto_funcs;
 
@@ -56,7 +56,7 @@ typedef MDB_crypto_funcs *MDB_crypto_hooks(void);
 
 #endif
 
-/* Its functions, beside those of origin_functions.def. */
+/* LMDB 1.0's functions, beside those of origin_functions.def. */
 #define F(result, name, parameters, arguments) result name parameters;
 #define P(name, parameters, arguments)	       void name parameters;
 #include "origin/later_functions.def"

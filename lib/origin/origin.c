@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The built-in original: its table, and what its archive needs to run inside this library. */
+/* Defines the built-in original: its table, and what its archive needs to run inside this
+ * library. */
 #include "origin/origin.h"
 
 #include "config.h"
@@ -61,8 +62,8 @@ const struct origin *origin_built_in(void)
 
 #ifndef ORIGIN_LIBRARY
 
-/* The one object of libc that the original's archive may not reach from inside a shared library:
- * its reference has been renamed to this. Used for the message before a failed assertion. */
+/* The original's archive cannot reach libc's stderr from inside a shared library, so its reference
+ * is renamed to this. The original writes its message before a failed assertion there. */
 extern FILE *lmdbio_orig_stderr;
 __attribute__((visibility("hidden"))) FILE *lmdbio_orig_stderr;
 

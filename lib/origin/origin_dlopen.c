@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Calls the built-in original in a shared library, where its archive cannot be linked in.
  *
- * Three traps, each seen to bite: the path may lead to ourselves (installed over the original); an
- * original that is not linked with -Bsymbolic finds our exports for its own internal calls unless
- * it is bound deeply; and a library that lacks a name would be found out only at the call.
+ * Three traps, each of them met: the path may lead to lmdbio itself, installed over the original.
+ * An original linked without -Bsymbolic finds our exports for its internal calls, unless it is
+ * bound deeply. A missing name would be noticed only at the call.
  */
 #include "origin/origin.h"
 
@@ -34,7 +34,7 @@ static bool is_symbolic(void *handle)
 	return false;
 }
 
-/* Whether the library that answered is lmdbio's, which has functions of its own besides. */
+/* Returns whether the opened library is lmdbio's, by a function that only lmdbio has. */
 static bool is_ourselves(void *handle)
 {
 	return !dlsym(handle, "mdb_env_open") || dlsym(handle, "lmdbio_version");
@@ -88,8 +88,8 @@ const char *origin_place(void)
 	return ORIGIN_LIBRARY;
 }
 
-/* origin_check() has failed before any of these can be reached without a function behind it,
- * except those that need no environment: they answer nothing. */
+/* Before a call can reach one of these without a function behind it, origin_check() has failed. The
+ * exceptions need no environment and return nothing. */
 #define F(result, name, parameters, arguments)                                                     \
 	result lmdbio_orig_##name parameters                                                       \
 	{                                                                                          \

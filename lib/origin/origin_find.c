@@ -2,17 +2,17 @@
 /* Finds the original LMDB of a caller by the address of its code.
  *
  * The dynamic loader binds a module that carries LMDB with visible names to us, because a preloaded
- * library comes first. What it would have bound is asked for in the loader's own order: the module
- * and the libraries that it needs, then what comes after us in the global scope. A program's own
- * handle searches from the beginning of the global scope, where we stand, so it is of no use here.
- * "We" are this core and the libraries with the exported names (struct origin_front). Where the
- * loader would have bound the module to one of those, the original is that library's, also if the
- * call has come to another one that stands before it.
+ * library comes first. This file asks for what the loader would have bound, in the loader's own
+ * order: the module and the libraries that it needs, then the libraries after us in the global
+ * scope. A program's own handle searches from the beginning of the global scope, where we stand, so
+ * it is of no use here. "We" are this core and the libraries with the exported names (struct
+ * origin_front). If the loader would have bound the module to one of these, the original is that
+ * library's, even if another front received the call.
  *
  * An original that is not built in calls its own public functions through the loader as well, so
- * such calls come here often: the list of sites answers those without a lock and without asking the
- * loader. For callers that have the built-in original a thread keeps the last answer as long as the
- * loader has loaded and unloaded nothing.
+ * such calls are frequent. The list of sites answers them without a lock and without asking the
+ * loader. For callers of the built-in original a thread keeps its last answer until the loader
+ * loads or unloads a module.
  */
 #include "origin/origin_find.h"
 
@@ -26,13 +26,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Earlier versions lack mdb_txn_id(). Those from the end on are LMDB's development branches, with
- * another lock file. */
+/* Earlier versions lack mdb_txn_id(). Versions from VERSION_END on are LMDB's development branches,
+ * with another lock file. */
 #define VERSION_FIRST ORIGIN_VERSION(0, 9, 17)
 #define VERSION_END   ORIGIN_VERSION(0, 9, 70)
 
-/* The loaded segment of a module whose calls go to an original that is not built in. Pushed in
- * front, never taken out. */
+/* The loaded segment of a module whose original is not built in. Sites are pushed in front and
+ * never removed. */
 struct site {
 	const char *start, *end;
 	const struct origin *origin;
@@ -41,7 +41,7 @@ struct site {
 
 static struct site *_Atomic sites;
 
-/* The module that an address belongs to, as the loader tells it. */
+/* The module that contains an address, as the loader describes it. */
 struct module {
 	const char *start, *end; /* the segment with the address */
 	uintptr_t base;
@@ -49,19 +49,19 @@ struct module {
 	char name[PATH_MAX]; /* "": the program */
 };
 
-/* How often the loader has loaded and unloaded a module. */
+/* Counts the modules that the loader has loaded and unloaded. */
 struct changes {
 	unsigned long long loads, unloads;
 };
 
-/* The segment of this thread's last caller that brings no original. */
+/* The segment of this thread's last caller without an original of its own. */
 static _Thread_local struct {
 	const char *start, *end;
 	struct changes changes;
-	const struct origin *origin; /* NULL: that of the library which is called */
+	const struct origin *origin; /* NULL: the original of the called library */
 } last;
 
-/* The original of which this thread is in a function that may end in a jump, or NULL. */
+/* The original that this thread is inside of, in a function that may end in a jump, or NULL. */
 static _Thread_local const struct origin *entered;
 static _Thread_local unsigned entered_depth;
 
@@ -69,7 +69,7 @@ static struct origin_front *_Atomic fronts;
 
 struct module_search {
 	const char *address;
-	struct module *module; /* NULL: only `last` is looked at */
+	struct module *module; /* NULL: only `last` is compared */
 	struct changes changes;
 	bool found, is_last;
 };
@@ -138,7 +138,7 @@ static bool is_last(const void *address)
 	return search.is_last;
 }
 
-/* The program's dynamic section is not in any handle that dlinfo() would tell. */
+/* Finds the program's dynamic section, which dlinfo() returns for no handle. */
 static int program_visit(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct module *program = context;
@@ -152,7 +152,7 @@ static int program_visit(struct dl_phdr_info *info, size_t size, void *context)
 	return 1; /* the first one is the program */
 }
 
-/* The front that stands for a library which the program was linked with, or NULL: its original then
+/* Returns the front for a library that the program was linked with, or NULL. That front's original
  * comes before any LMDB that another of the program's libraries brings. */
 static const struct origin_front *front_of_program(void)
 {
@@ -162,7 +162,7 @@ static const struct origin_front *front_of_program(void)
 	dl_iterate_phdr(program_visit, &program);
 	for (const ElfW(Dyn) *entry = program.dynamic; entry && entry->d_tag != DT_NULL; entry++)
 		if (entry->d_tag == DT_STRTAB)
-			/* Some machines' loaders leave the address as it is in the file. */
+			/* On some machines the loader leaves the address as it is in the file. */
 			strings = (const char *)(entry->d_un.d_ptr < program.base
 							 ? program.base + entry->d_un.d_ptr
 							 : entry->d_un.d_ptr);
@@ -200,7 +200,7 @@ static const struct origin_front *front_of(const struct module *module)
 	return front;
 }
 
-/* Whether this is the core or a library that stands on it. */
+/* Returns whether a module is the core or a library that depends on it. */
 static bool is_us(const struct module *module)
 {
 	return is_in(module, (const void *)(uintptr_t)origin_of) || front_of(module);
@@ -213,8 +213,8 @@ static bool is_in_us(const void *address)
 	return address && module_find(address, &module, NULL) && is_us(&module);
 }
 
-/* What comes after us in the global scope: for a library that is in it. Where the core is part of
- * the program, nothing does. */
+/* Finds a name after us in the global scope, for a caller in that scope. Where the core is part of
+ * the program, no library comes after it. */
 static const void *target_next(const char *name)
 {
 	struct origin_front *front = atomic_load_explicit(&fronts, memory_order_acquire);
@@ -252,8 +252,8 @@ static void *symbol_of(void *handle, const char *name, const struct module *modu
 	return is_in(module, symbol) ? symbol : NULL;
 }
 
-/* Nothing calls these through the table, and a module that carries LMDB 1.0 may lack them: it has
- * not compiled module.c, or the linker has left that out. */
+/* lmdbio calls none of these through the table, and a module that carries LMDB 1.0 may lack them:
+ * it may not compile module.c, or the linker may drop that file. */
 static bool later_is_optional(const char *name)
 {
 	return !strncmp(name, "mdb_mid", 7) || !strncmp(name, "mdb_mod", 7);
@@ -275,7 +275,8 @@ static void later_read(struct origin *origin, void *handle, const struct module 
 	origin->later = later;
 }
 
-/* The table of the LMDB in a module. NULL: it is no original, or memory is short. */
+/* Makes the table of the LMDB in a module. Returns NULL if the module has no original, or if
+ * memory is short. */
 static struct origin *origin_read(void *handle, const struct module *module)
 {
 	const struct origin *built_in = origin_built_in();
@@ -295,8 +296,8 @@ static struct origin *origin_read(void *handle, const struct module *module)
 		void *symbol = symbol_of(handle, name->name, module);
 		const void *other = (const char *)&built_in->call + name->offset;
 
-		/* Without us, too, nothing would serve a name that the module lacks; the lists of
-		 * page numbers are no part of LMDB's interface. */
+		/* Nothing would serve a missing name without us, either. The lists of page numbers
+		 * are no part of LMDB's interface. */
 		if (!symbol && strncmp(name->name, "mdb_mid", 7))
 			whole = true;
 		memcpy((char *)&origin->call + name->offset, symbol ? (void *)&symbol : other,
@@ -343,7 +344,7 @@ static const struct origin *site_push(const struct module *module, const struct 
 	return origin;
 }
 
-/* Two threads may both make one: each serves. */
+/* Two threads may both make a table; either table serves. */
 const struct origin *origin_at(const void *target)
 {
 	const struct site *known = site_with(target);
@@ -363,8 +364,8 @@ const struct origin *origin_at(const void *target)
 	return site_push(&module, origin);
 }
 
-/* What the loader would have bound the caller's mdb_env_create to without us. NULL: it tells
- * nothing, or memory is short. */
+/* Finds the original that the loader would bind the caller's mdb_env_create to without us. Returns
+ * NULL if the loader finds none, or if memory is short. */
 static const struct origin *target_origin(void *handle, const struct module *caller)
 {
 	static const char name[] = "mdb_env_create";
@@ -407,7 +408,7 @@ static const struct origin *origin_search(const struct origin_front *called, con
 		if (handle)
 			dlclose(handle);
 	} else if (!site_with(address)) {
-		site_push(&caller, origin); /* the handle stays: it keeps the caller loaded */
+		site_push(&caller, origin); /* the handle stays open and keeps the caller loaded */
 	}
 	return origin ? origin : standard;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Opens the original of programs that were built for LMDB 1.0, if the machine has one.
+/* Opens the original of programs built for LMDB 1.0, if the machine has one.
  *
- * lmdbio reads for such programs as for those of 0.9; only what it does not do itself, writing above
- * all, takes an LMDB 1.0. That is never built in. Its own calls of public functions may come to us,
- * as those of an LMDB inside a program do, and go back to it in the same way (origin_find.c).
+ * lmdbio reads for these programs as for those of 0.9. An LMDB 1.0 is needed only for other work,
+ * above all writing. It is never built in. Its calls of its own public functions may come to us, as
+ * those of an LMDB inside a program do, and go back to it in the same way (origin_find.c).
  */
 #include "origin/origin_find.h"
 
@@ -17,7 +17,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static _Atomic bool later_told;
-static struct origin later; /* under the lock until it is whole, then never changed */
+static struct origin later; /* guarded by `lock` until complete, then never changed */
 static const struct origin *_Atomic ready;
 static char problem[256];
 
@@ -32,7 +32,7 @@ static void refuse(const char *format, ...)
 	va_end(arguments);
 }
 
-/* The words for the codes that LMDB 0.9 does not know. */
+/* Messages for the codes that LMDB 0.9 does not know. */
 static const char *const words[] = {
 	[MDB_PROBLEM - MDB_PROBLEM] = "MDB_PROBLEM: the transaction met a state that it cannot go on from",
 	[MDB_BAD_CHECKSUM - MDB_PROBLEM] = "MDB_BAD_CHECKSUM: a page does not have its checksum",
@@ -61,7 +61,7 @@ static char *words_of(int code)
 	return (char *)(uintptr_t)words[code - MDB_PROBLEM];
 }
 
-/* The version that a program is told where there is no LMDB 1.0. */
+/* The version text for programs where no LMDB 1.0 is installed. */
 static char version_text[48];
 
 static char *version_of(int *major, int *minor, int *patch)
@@ -75,7 +75,7 @@ static char *version_of(int *major, int *minor, int *patch)
 	return version_text;
 }
 
-/* The LMDB 1.0 in a library, or NULL, and `problem` says why. */
+/* Returns the LMDB 1.0 in a library, or NULL, and then `problem` says why. */
 static const struct origin *library_open(const char *path)
 {
 	const struct origin *found;
@@ -130,7 +130,7 @@ const struct origin *origin_later(const char *path)
 	return origin;
 }
 
-/* Another thread of the parent may have held the lock: the child then opens the original itself. */
+/* Another thread of the parent may have held `lock`. The child then opens the original itself. */
 void origin_later_forked(void)
 {
 	pthread_mutex_init(&lock, NULL);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Receives the original's calls of open(2), pread(2), mmap(2), munmap(2) and pthread_mutex_destroy(3).
+/* Receives the original's calls of open(2), pread(2), mmap(2), munmap(2) and
+ * pthread_mutex_destroy(3).
  *
- * We look at a data file before the original may open it, and read through a map of our own. Opened
- * and mapped a second time, a small environment would cost half as much again, so the original gets
- * the descriptor that was looked at and the bytes that were seen, and what it maps is our map too.
- * A file that it does not understand is replaced by two meta pages in memory. No map begins inside a
- * page: by that they are known when the original unmaps them, and madvise(2) refuses them.
+ * lmdbio looks at a data file before the original may open it, and reads through a map of its own.
+ * Opening and mapping a small environment twice would cost half as much again. So the original gets
+ * the descriptor and the bytes that lmdbio looked at, and lmdbio uses the original's map too. For a
+ * file that the original does not understand, it gets two meta pages in memory instead. No map
+ * begins inside a page: that marks these pages when the original unmaps them, and makes madvise(2)
+ * refuse them.
  *
- * LMDB 0.9.26 to 0.9.31 destroy a lock file's mutexes when the last process closes it (ITS#9278; 0.9.32
- * took it back, ITS#10095). A process that waits for the file's lock meanwhile believes that they are
- * there: each mdb_txn_begin() then says EINVAL. On Linux nothing is freed by destroying a mutex.
+ * LMDB 0.9.26 to 0.9.31 destroy a lock file's mutexes when the last process closes it (ITS#9278;
+ * 0.9.32 took it back, ITS#10095). A process that waits for the file's lock meanwhile takes the
+ * mutexes for valid: each mdb_txn_begin() then returns EINVAL. On Linux destroying a mutex frees
+ * nothing.
  */
 #include "origin/origin_loan.h"
 
@@ -73,7 +76,7 @@ int lmdbio_orig_open(const char *path, int flags, ...)
 	mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
 	va_end(arguments);
 	fd = open(path, flags, mode);
-	/* An environment that is opened for reading makes no other file. */
+	/* An environment opened for reading creates only the lock file. */
 	if (loan && flags & O_CREAT)
 		loan->lock = fd;
 	return fd;
@@ -101,7 +104,7 @@ void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, 
 	if (current && current->stand_in && fd == current->lent)
 		return (void *)(uintptr_t)current->stand_in;
 	map = mmap(address, length, protection, flags, fd, offset);
-	/* The lock file's is for writing too. */
+	/* The lock file's map is for writing too, and is left out. */
 	if (current && map != MAP_FAILED && protection == PROT_READ && offset == 0) {
 		current->map = map;
 		current->length = length;
