@@ -2,8 +2,8 @@
 /* Tells lmdbio's handles from those of an LMDB that a program carries, and where a call goes on.
  *
  * An LMDB with visible names calls its own public functions through the dynamic loader, which binds
- * them to us, with handles of its own; and a module may hand such a handle to another one. A call
- * with a handle that is not ours, or with none, goes on to the original of the module that made it.
+ * them to us, with its own handles. A module may also hand such a handle to another module. A call
+ * with a handle that is not ours, or with none, goes on to the original of the calling module.
  */
 #ifndef LMDBIO_COMPAT_HANDLES_H
 #define LMDBIO_COMPAT_HANDLES_H
@@ -13,10 +13,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The calling module's code. In the exported function itself. */
+/* The calling module's code. Use this in the exported function itself. */
 #define CALLER __builtin_return_address(0)
 
-/* The library that the called function is part of (loaded.c). */
+/* The library that contains the called function (loaded.c). */
 extern struct origin_front this_library;
 
 static inline const struct origin *caller_origin(const void *caller)
@@ -24,7 +24,7 @@ static inline const struct origin *caller_origin(const void *caller)
 	return origin_of_call(&this_library, caller);
 }
 
-/* The original that a call goes on to, and its handle for it: what ours wraps, or the same one. */
+/* Returns the original that a call goes on to, and its handle: the wrapped one, or the same. */
 static inline const struct origin *env_origin(const MDB_env *env, const void *caller)
 {
 	return env_is_ours(env) ? env->origin : caller_origin(caller);
@@ -45,7 +45,7 @@ static inline MDB_txn *txn_orig(MDB_txn *txn)
 	return txn_is_ours(txn) ? txn->orig : txn;
 }
 
-/* Not of a cursor over an own transaction, which has nothing to go on with. */
+/* Not for a cursor of an own transaction, which has no original's handle. */
 static inline const struct origin *cursor_origin(const MDB_cursor *cursor, const void *caller)
 {
 	return cursor_is_ours(cursor) ? cursor->origin : caller_origin(caller);
@@ -57,9 +57,8 @@ static inline MDB_cursor *cursor_orig(MDB_cursor *cursor)
 }
 
 /* inside.c */
-/* In calls of LMDB, with LMDBIO_MPI=1: has the module serve this node from inside the program, as
- * soon as that has begun MPI. Where that does not work a line on standard error says so; reading
- * goes on without. */
+/* Makes the module serve this node from inside the program, once the program has begun MPI. LMDB's
+ * calls call this if LMDBIO_MPI=1. A failure is a line on standard error; reading goes on. */
 void inside_call(void);
 
 #endif

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beside this library. */
+/* Opens the module in this library's folder. */
 static void *module_open(void)
 {
 	char path[PATH_MAX];
@@ -33,14 +33,14 @@ static void *module_open(void)
 	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Whether this is a process of the job's own, as its launcher and lmdbio-run began it. Its children
- * have its environment, too, and must not speak to the launcher in its name. */
+/* Returns whether the job's launcher or lmdbio-run started this process as a rank. A rank's
+ * children inherit its environment, and must not speak to the launcher in its name. */
 static bool is_rank(void)
 {
 	return settings_get()->mpi_pid == (unsigned)getpid();
 }
 
-/* Where a program that is linked with MPI is being loaded. */
+/* A program linked with MPI is being loaded. */
 static bool loading;
 
 /* The module, once it serves. */
@@ -67,7 +67,7 @@ static void start_once(void)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Whether the program has the MPI that the module is linked with. */
+/* Returns whether the program has loaded the MPI that the module is linked with. */
 static bool has_mpi(void)
 {
 	void *library = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD);
@@ -77,8 +77,8 @@ static bool has_mpi(void)
 	return library != NULL;
 }
 
-/* Nothing tells when a library is loaded. A program that never loads MPI is looked at 50 times a
- * second after a second. */
+/* Waits until MPI is loaded; nothing announces that. A program that has not loaded MPI within a
+ * second is checked 50 times a second from then on. */
 static void *watch_run(void *argument)
 {
 	enum { LONGEST_NS = 20000000 };
@@ -95,9 +95,10 @@ static void *watch_run(void *argument)
 	return NULL;
 }
 
-/* A rank that opens nothing is waited for by those that do. So all ranks come as soon as they have
- * MPI: at once where the program is linked with it, else, as in an interpreter, when that has
- * loaded it. What never does, as a shell in front of the program, never comes. */
+/* Loads the module in all ranks as soon as they have MPI: ranks that open an environment wait for
+ * the ranks that open none. A program linked with MPI has it at once; an interpreter loads it
+ * later. A process that never loads MPI, as a shell in front of the program, never starts the
+ * module. */
 static void __attribute__((constructor)) inside_come(void)
 {
 	pthread_t watch;

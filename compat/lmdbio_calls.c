@@ -21,7 +21,7 @@ EXPORT int lmdbio_serves(const MDB_env *env)
 	return env->mode == ENV_OWN ? LMDBIO_READS : LMDBIO_FORWARDED;
 }
 
-/* The public struct is its size and the counters in their order: one loop fills it. */
+/* The public struct is its size, then the counters in their order, so that one loop fills it. */
 #define SAME(field, counter)                                                                       \
 	_Static_assert(offsetof(struct lmdbio_stats, field) == ((counter) + 1) * sizeof(uint64_t), \
 		       #field " stands where its counter does")

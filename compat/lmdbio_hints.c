@@ -8,7 +8,7 @@
 #include <lmdbio.h>
 #include <stdlib.h>
 
-/* Whether there is anything to tell: 0 and *own, or the error that the program gets. */
+/* Checks a hint's handles. Returns 0 and *own, or the error for the program. */
 static int hint_check(MDB_txn *txn, MDB_dbi dbi, bool *own)
 {
 	unsigned flags;
@@ -18,7 +18,7 @@ static int hint_check(MDB_txn *txn, MDB_dbi dbi, bool *own)
 	if (!txn)
 		return EINVAL;
 	if (!txn_is_ours(txn))
-		return 0; /* an LMDB's that lmdbio leaves to itself */
+		return 0; /* the handle of an LMDB that lmdbio leaves alone */
 	if (!txn_is_own(txn))
 		return txn->env->origin->call.mdb_dbi_flags(txn->orig, dbi, &flags) ? EINVAL : 0;
 	if (txn->snapshot.blocked)
@@ -31,7 +31,8 @@ static int hint_check(MDB_txn *txn, MDB_dbi dbi, bool *own)
 	return 0;
 }
 
-/* The tree of a database, its record read. NULL: nothing to bring. */
+/* Returns the tree of a database with its record read, or NULL if there is nothing to read
+ * ahead. */
 static struct tree *hint_tree(MDB_txn *txn, MDB_dbi dbi)
 {
 	struct tree *tree = &txn->trees[dbi];
@@ -49,7 +50,7 @@ EXPORT int lmdbio_prefetch_keys(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, 
 
 	if (rc || !own || !(tree = hint_tree(txn, dbi)))
 		return rc;
-	/* That memory is short is no news for a hint. */
+	/* A hint does not report a lack of memory. */
 	(void)prefetch_keys(txn->env->prefetch, &txn->snapshot, tree,
 			    &txn->env->slots[dbi].order.key, keys, n);
 	return 0;
@@ -70,7 +71,7 @@ EXPORT int lmdbio_prefetch_range(MDB_txn *txn, MDB_dbi dbi, const MDB_val *first
 	return 0;
 }
 
-/* Where records stand, and the keys of those that are in a tree of duplicates. */
+/* Finds the places of records, and the keys of records in a tree of duplicates. */
 static size_t places_of(const struct record_index *index, bool duplicates, const uint64_t *numbers,
 			size_t n, struct prefetch_place *places)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Runs what an export library does when it is loaded and unloaded, whatever the program does. It is
- * compiled for each of the two, liblmdb.so.0 and liblmdb.so.1. */
+/* Runs when an export library is loaded and unloaded, whatever the program does. Compiled once for
+ * each of liblmdb.so.0 and liblmdb.so.1. */
 #include "config.h"
 #include "handles.h"
 
@@ -9,19 +9,19 @@
 
 #include <dlfcn.h>
 
-/* RTLD_NEXT means: after the library that asks, which is to be this one. */
+/* RTLD_NEXT searches after the library that calls dlsym(), which must be this one. */
 static void *name_next(const char *name)
 {
 	void *next = dlsym(RTLD_NEXT, name);
 
-	/* Not by a jump: the loader knows who asks by the address that it returns to. */
+	/* Prevents a tail call: the loader finds the caller by its return address. */
 	__asm__ volatile("" : "+r"(next));
 	return next;
 }
 
 #if STANDS_FOR == 1
 
-/* Where configure has found an LMDB 1.0, or would look for one that is installed later. */
+/* Returns the LMDB 1.0 at the set path, or where configure found or expects one. */
 static const struct origin *origin_1(void)
 {
 	const struct settings *settings = settings_get();
@@ -53,7 +53,7 @@ static void __attribute__((constructor)) loaded(void)
 static void __attribute__((destructor)) unloaded(void)
 {
 	origin_front_go(&this_library);
-	/* The keeper is the core's, which the other library may still stand on. */
+	/* The keeper belongs to the core, which the other library may still use. */
 	if (!origin_has_front())
 		arena_keeper_end();
 }

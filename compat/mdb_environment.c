@@ -13,7 +13,7 @@ EXPORT char *mdb_strerror(int err)
 {
 	const struct origin *origin = caller_origin(CALLER);
 
-	/* The one code of LMDB 1.0 that lmdbio returns to programs for 0.9. */
+	/* The only code of LMDB 1.0 that lmdbio returns to programs for 0.9. */
 	if (err == MDB_BAD_CHECKSUM && !origin->later)
 		return (char *)(uintptr_t) "MDB_BAD_CHECKSUM: a page does not have its checksum";
 	return origin->call.mdb_strerror(err);
@@ -73,7 +73,7 @@ EXPORT int mdb_env_copyfd2(MDB_env *env, mdb_filehandle_t fd, unsigned int flags
 	return origin_leave(origin_enter(caller_origin(CALLER))->call.mdb_env_copyfd2(env, fd, flags));
 }
 
-/* Builds of py-lmdb with a patched LMDB of their own call these two; <lmdb.h> has them not. */
+/* Builds of py-lmdb with a patched LMDB call these two; <lmdb.h> lacks them. */
 int mdb_env_copy3(MDB_env *env, const char *path, unsigned int flags, MDB_txn *txn);
 int mdb_env_copyfd3(MDB_env *env, mdb_filehandle_t fd, unsigned int flags, MDB_txn *txn);
 
@@ -207,8 +207,8 @@ EXPORT int mdb_reader_check(MDB_env *env, int *dead)
 				: caller_origin(CALLER)->call.mdb_reader_check(env, dead);
 }
 
-/* Calls on LMDB's lists of page numbers, internals that liblmdb.so.0 exports and some programs link
- * to. They have no header of their own; the names and types are the library's. */
+/* LMDB's lists of page numbers: internals that liblmdb.so.0 exports and some programs link to. No
+ * header declares them; names and types are the library's. */
 #define F(result, name, parameters, arguments)                                                     \
 	result name parameters;                                                                    \
 	EXPORT result name parameters                                                              \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The exported calls that LMDB 1.0 has and 0.9 has not: liblmdb.so.1 alone has this file.
+/* Exports the calls that LMDB 1.0 adds to those of 0.9, in liblmdb.so.1 alone.
  *
  * A call with a handle that is not ours goes on to the LMDB 1.0 that its module brings, like the
  * others. Without an LMDB 1.0 there are no such handles, and the call returns EINVAL.
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The functions of a caller's LMDB 1.0, or NULL. */
+/* Returns the functions of a caller's LMDB 1.0, or NULL. */
 static const struct origin_later_functions *caller_later(const void *caller)
 {
 	return caller_origin(caller)->later;
 }
 
-/* Whether the LMDB 1.0 has the environment, and is asked. */
+/* Returns whether the LMDB 1.0 serves the environment and must be called. */
 static bool is_its(const MDB_env *env)
 {
 	return env->mode == ENV_FORWARDED && env->origin->later;
@@ -51,7 +51,8 @@ EXPORT int mdb_env_incr_dump(MDB_env *env, const char *path, size_t txnid)
 	return origin_leave(later->mdb_env_incr_dump(env_orig(env), path, txnid));
 }
 
-/* The LMDB 1.0 that is asked to change an environment. NULL: none is, and *rc is the call's code. */
+/* Returns the LMDB 1.0 that must change an environment. NULL: there is none, and *rc is the call's
+ * code. */
 static const struct origin_later_functions *later_changing(const MDB_env *env, const void *caller,
 							    int *rc)
 {
@@ -83,7 +84,7 @@ EXPORT int mdb_env_rollback(MDB_env *env, mdb_size_t txnid)
 	return later ? later->mdb_env_rollback(env_orig(env), txnid) : rc;
 }
 
-/* An internal that LMDB 1.0 exports: a sync of so many pages. */
+/* Internal to LMDB 1.0, which exports it: syncs `pages` pages. */
 EXPORT int mdb_env_sync0(MDB_env *env, int force, size_t pages)
 {
 	int rc;
@@ -167,8 +168,8 @@ EXPORT int mdb_cursor_is_db(MDB_cursor *cursor)
 	return later ? later->mdb_cursor_is_db(cursor_orig(cursor)) : 0;
 }
 
-/* These three load a module's functions for pages. They need no LMDB 1.0: they hand the functions
- * to an environment by the exported calls above. */
+/* Three calls that load a module's functions for pages. They need no LMDB 1.0: they hand the
+ * functions to an environment by the exported calls above. */
 EXPORT void *mdb_modload(const char *file, const char *symname, MDB_crypto_funcs **mcf_ptr,
 			 char **errmsg)
 {
@@ -216,8 +217,8 @@ EXPORT void mdb_modsetup(MDB_env *env, MDB_crypto_funcs *mcf_ptr, const char *pa
 	explicit_bzero(bytes, sizeof(bytes));
 }
 
-/* Lists of pairs and of triples, whose first element counts the others. In front of those that grow
- * stands an element with the room there is. */
+/* Lists of pairs and of triples, whose first element counts the others. Lists that can grow have
+ * one more element in front, with their capacity. */
 struct pair {
 	size_t id;
 	void *pointer;
@@ -265,7 +266,7 @@ EXPORT int mdb_mid2l_need(void **idp, unsigned num)
 	return 0;
 }
 
-/* The first place whose id is not below; behind the last one if there is none. */
+/* Returns the first place whose id is not below `id`, or the place behind the last. */
 EXPORT unsigned mdb_mid3l_search(void *ids, size_t id)
 {
 	const struct triple *list = ids;
@@ -288,7 +289,7 @@ EXPORT int mdb_mid3l_insert(void *ids, void *id)
 	size_t place = mdb_mid3l_search(ids, ((struct triple *)id)->id);
 
 	if (place <= list[0].id && list[place].id == ((struct triple *)id)->id)
-		return -1; /* it is there */
+		return -1; /* the id is in the list already */
 	list[0].id++;
 	memmove(&list[place + 1], &list[place], (list[0].id - place) * sizeof(*list));
 	list[place] = *(struct triple *)id;

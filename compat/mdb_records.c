@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What is not a hit stands apart and is jumped to, so that a hit has no registers to save. */
+/* All but a hit is in functions of its own and jumped to, so that a hit saves no registers. */
 #define APART __attribute__((cold, noinline)) static
 
 APART int get_elsewhere(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, const void *caller)
@@ -13,7 +13,7 @@ APART int get_elsewhere(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, 
 	return txn_origin(txn, caller)->call.mdb_get(txn_orig(txn), dbi, key, data);
 }
 
-/* What mdb_get() does once it knows of which LMDB the pages are. */
+/* What mdb_get() calls once it knows the pages' layout. */
 typedef int tree_get_fn(struct snapshot *snapshot, struct tree *tree,
 			const struct comparators *comparators, const MDB_val *key, MDB_val *data);
 
@@ -51,7 +51,7 @@ EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 	return get_elsewhere(txn, dbi, key, data, CALLER);
 }
 
-/* Writing in a read-only environment: the original's codes. */
+/* Returns the original's codes for writing in a read-only environment. */
 static int refuse_write(const MDB_txn *txn, MDB_dbi dbi, const MDB_val *key)
 {
 	return !key || !dbi_exists(txn, dbi, TXN_DBI_USER) ? EINVAL : env_read_only(txn->env);
@@ -90,7 +90,7 @@ static int cursor_open_forwarded(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 	cursor->kind = HANDLE_FORWARDED;
 	cursor->txn = txn;
 	if (txn->writes) {
-		/* The original closes it with the transaction. */
+		/* The original closes the cursor with the transaction. */
 		cursor->next = txn->cursors;
 		cursor->link = &txn->cursors;
 		if (cursor->next)
@@ -123,7 +123,7 @@ EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 	if (!cursor)
 		return ENOMEM;
 	cursor->names = txn->env->for_later.origin && dbi == DBI_MAIN;
-	/* So that mdb_cursor_get() looks whether it has come to a name. */
+	/* mdb_cursor_get() then checks whether the cursor has come to a name. */
 	cursor->kind = cursor->names ? HANDLE_OWN_NAMES : txn->kind;
 	cursor->txn = txn;
 	cursor->orig = NULL;
@@ -175,13 +175,13 @@ EXPORT int mdb_cursor_renew(MDB_txn *txn, MDB_cursor *cursor)
 		return rc;
 	if (txn->snapshot.blocked)
 		return MDB_BAD_TXN;
-	/* Room for duplicates was made, or not, when the cursor was opened. */
+	/* The cursor got room for duplicates, or none, when it was opened. */
 	if (txn->trees[cursor->dbi].record.flags & MDB_DUPSORT && !cursor->cursor.duplicates)
 		return MDB_INCOMPATIBLE;
 	cursor_end(&cursor->cursor);
 	cursor->txn = txn;
 	if (!cursor->names)
-		cursor->kind = txn->kind; /* its pages may be another LMDB's */
+		cursor->kind = txn->kind; /* its pages may have another layout */
 	cursor_init(&cursor->cursor, &txn->snapshot, &txn->trees[cursor->dbi],
 		    &txn->env->slots[cursor->dbi].order, cursor->cursor.duplicates);
 	return 0;
@@ -193,10 +193,10 @@ EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
 
 	if (!cursor_is_ours(cursor))
 		return caller_origin(CALLER)->call.mdb_cursor_txn(cursor);
-	/* A reader's cursor may outlive its transaction, of which only the address is left then. */
+	/* A reader's cursor may outlive its transaction; then only the address is left. */
 	if (cursor_is_own(cursor) || !cursor->link)
 		return cursor->txn;
-	/* The original lends a parent's cursor to the nested transaction that runs. */
+	/* The original lends a parent's cursor to the nested transaction that is active. */
 	orig = cursor->origin->call.mdb_cursor_txn(cursor->orig);
 	txn = cursor->txn;
 	while (txn->orig != orig && txn->child)
@@ -220,7 +220,7 @@ APART int cursor_get_elsewhere(MDB_cursor *cursor, MDB_val *key, MDB_val *data, 
 		rc = txn_here(cursor->txn);
 		if (!rc)
 			rc = cursor_get(&cursor->cursor, key, data, op);
-		/* These four operations leave the program's key as it is. */
+		/* These four operations do not change the program's key. */
 		if (cursor->names && !rc && op != MDB_SET && op != MDB_GET_BOTH &&
 		    op != MDB_GET_BOTH_RANGE && op != MDB_GET_MULTIPLE)
 			rc = for_later_name(cursor, key);
@@ -237,7 +237,7 @@ APART int cursor_get_adopted(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MD
 	return rc ? rc : cursor_get(&cursor->cursor, key, data, op);
 }
 
-/* What mdb_cursor_get() does once it knows of which LMDB the pages are. */
+/* What mdb_cursor_get() calls once it knows the pages' layout. */
 typedef int cursor_get_fn(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op);
 
 static inline __attribute__((always_inline)) int cursor_get_own(cursor_get_fn *get,
@@ -268,7 +268,7 @@ EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsig
 	if (flags & MDB_MULTIPLE) {
 		if (cursor->txn->env->for_later.origin && !data[1].mv_size)
 			return EINVAL;
-		data[1].mv_size = 0; /* how many were written */
+		data[1].mv_size = 0; /* the number of items written */
 		if (!(cursor->cursor.tree->record.flags & MDB_DUPFIXED))
 			return MDB_INCOMPATIBLE;
 	}

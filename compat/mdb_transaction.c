@@ -88,7 +88,7 @@ EXPORT int mdb_stat(MDB_txn *txn, MDB_dbi dbi, MDB_stat *stat)
 		return rc;
 	if (txn->snapshot.blocked)
 		return MDB_BAD_TXN;
-	/* Like the original: a database that is gone shows as an empty one. */
+	/* Like the original: a dropped database shows as an empty one. */
 	if (txn->trees[dbi].stale)
 		(void)tree_refresh(&txn->snapshot, &txn->trees[dbi]);
 	record = &txn->trees[dbi].record;
@@ -139,7 +139,7 @@ EXPORT int mdb_set_dupsort(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp)
 	return set_order(txn, dbi, cmp, true);
 }
 
-/* LMDB 0.9 stores these two and never uses them. */
+/* LMDB 0.9 stores these two functions and never uses them. */
 EXPORT int mdb_set_relfunc(MDB_txn *txn, MDB_dbi dbi, MDB_rel_func *rel)
 {
 	if (!txn_is_own(txn))
