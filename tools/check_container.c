@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a container's parts in order, and names them. */
+/* Reads a container's parts in order, and names them in findings. */
 #include "check_container.h"
 
 #include "tool_common.h"
@@ -50,7 +50,7 @@ static int check_chunk(struct check_report *report, struct io *io, uint64_t numb
 	return rc;
 }
 
-/* The data's first pages against what the container says of where they came from. */
+/* Compares the data's first pages with the origin that the container states. */
 static int check_identity(struct check_report *report, struct io *io)
 {
 	static const uint8_t unknown[sizeof(((struct container_source *)0)->hash)];

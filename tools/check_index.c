@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Compares each entry of the record index with the data. One finding is enough for a database:
- * what follows a wrong entry is wrong as well. */
+/* Compares each entry of the record index with the data. Reports one finding for a database: the
+ * entries behind a wrong one are wrong as well. */
 #include "check_index.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ void check_index_begin(struct check_index *index, struct check_report *report, s
 	if (!container)
 		return;
 	index->page_size = container_info(container)->page_size;
-	/* Damage in the index itself has been told when it was read as a whole. */
+	/* Reading the whole index has already reported damage in it. */
 	index->known = !container_tree_find(container, name->mv_data, name->mv_size, &index->tree);
 }
 

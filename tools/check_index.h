@@ -17,18 +17,17 @@ struct check_index {
 	const char *label;
 	uint32_t page_size;
 	struct container_tree tree;
-	bool known;      /* there is one, and it has been right so far */
-	uint64_t leaves; /* that the walk has come to */
+	bool known;      /* the database has an index, which has been right so far */
+	uint64_t leaves; /* that the walk has reached */
 };
 
-/* Looks for the database of that name (size 0: the main one). `container` NULL, or a container that
- * lacks it: then nothing is compared. */
+/* Looks for the index of the database `name` (size 0: the main one). If `container` is NULL or has
+ * no such index, nothing is compared. */
 void check_index_begin(struct check_index *index, struct check_report *report, struct io *container,
 		       const MDB_val *name, const char *label);
-/* The walk has come to the next leaf page, in the order of keys; its first record has that number.
- */
+/* Takes the walk's next leaf page, in the order of keys, and the number of its first record. */
 void check_index_leaf(struct check_index *index, uint64_t page, uint64_t first);
-/* The walk is at its end and has seen so many records. */
+/* Ends the comparison: the walk has seen `records` records. */
 void check_index_end(struct check_index *index, uint64_t records);
 
 #endif

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a program has of x86-64's address space; no data file was ever mapped at this length. */
+/* ADDRESS_BITS: a program's part of x86-64's address space; no data file was ever mapped at this
+ * length. */
 enum { ADDRESS_BITS = 47, LOOKS = 8 };
 
 static const char *const labels[FORMAT_METAS] = {"meta page 0", "meta page 1"};
@@ -22,17 +23,17 @@ static int meta_read(struct io *io, uint64_t offset, uint8_t page[META_LOOK], si
 	return io_read(io, page, META_LOOK, offset, done);
 }
 
-/* Bytes of a meta page that have its fields. */
+/* Returns how many bytes of a meta page its fields take. */
 static size_t meta_end(enum format format)
 {
 	return page_layouts[format].shift + META_END;
 }
 
-/* Which of the formats it has; what lmdbio does not read is no damage: report->unchecked says what
- * it is. */
+/* Finds the file's format. A format that lmdbio does not read is no damage: report->unchecked says
+ * what the file is. */
 static int format_find(struct io *io, struct check_report *report, enum format *format)
 {
-	static char text[FORMAT_TEXT]; /* there is one check in a process */
+	static char text[FORMAT_TEXT]; /* a process has only one check */
 	struct format_identity identity;
 	uint8_t *bytes = malloc(FORMAT_LOOK);
 	size_t done = 0;
@@ -53,8 +54,8 @@ static int format_find(struct io *io, struct check_report *report, enum format *
 	return rc;
 }
 
-/* The page size: as the first meta page says, when the second one is there and says the same; else
- * as a second one says that is where it says; else as the first one says, or 0. */
+/* Finds the page size. It is the first meta page's, if the second one is there and says the same;
+ * else the second one's, if that one stands where it says; else the first one's, or 0. */
 static int page_size_find(struct io *io, const uint8_t *first, enum format format,
 			  uint32_t *page_size)
 {
@@ -79,7 +80,7 @@ static int page_size_find(struct io *io, const uint8_t *first, enum format forma
 	return 0;
 }
 
-/* Both as they stand at one moment; a writer may be busy with one of them. */
+/* Reads both meta pages as of one moment: a writer may be changing one of them. */
 static int metas_read(struct io *io, uint32_t page_size, uint8_t pages[FORMAT_METAS][META_LOOK],
 		      size_t done[FORMAT_METAS])
 {
@@ -97,7 +98,7 @@ static int metas_read(struct io *io, uint32_t page_size, uint8_t pages[FORMAT_ME
 	return 0;
 }
 
-/* Why meta_parse() does not take a page. */
+/* Reports why meta_parse() refuses a page. */
 static void judge_refused(struct check_report *report, unsigned i, uint64_t byte,
 			  const uint8_t *page, enum format format)
 {
@@ -139,7 +140,7 @@ static void judge_number(struct check_report *report, unsigned i, uint64_t byte,
 			    load64(page + PAGE_NUMBER));
 }
 
-/* `byte` and `page`: from where the fields stand by 0.9's offsets. */
+/* Judges a meta page's fields. `byte` and `page` begin where 0.9's offsets lead to the fields. */
 static void judge_fields(struct check_report *report, unsigned i, uint64_t byte,
 			 const uint8_t *page, const struct meta *meta)
 {
@@ -170,8 +171,8 @@ static void judge_fields(struct check_report *report, unsigned i, uint64_t byte,
 		   meta->main_tree.root);
 }
 
-/* Whether a meta page is one that LMDB 1.0 writes when a program takes back the last transaction
- * (mdb_env_rollback): it has no trees, and a number below the one of the transaction before. */
+/* Returns whether LMDB 1.0 wrote a meta page when a program took back the last transaction
+ * (mdb_env_rollback). Such a page has no trees, and a number below the transaction before. */
 static bool is_rolled_back(unsigned i, const uint8_t pages[FORMAT_METAS][META_LOOK],
 			   enum format format)
 {
@@ -182,7 +183,8 @@ static bool is_rolled_back(unsigned i, const uint8_t pages[FORMAT_METAS][META_LO
 	       !meta.free_tree.root && !meta.main_tree.root && meta.last_page == UINT64_MAX;
 }
 
-/* Transaction n writes meta page n & 1; a file that was never written to has 0 in both. */
+/* Judges the transaction numbers: transaction n writes meta page n & 1. In a file that was never
+ * written to, both are 0. */
 static void judge_transactions(struct check_report *report, const struct check_metas *metas)
 {
 	const struct meta *meta = metas->meta;
@@ -196,7 +198,7 @@ static void judge_transactions(struct check_report *report, const struct check_m
 					    page_layouts[metas->format].shift + META_TXNID,
 				    "is of transaction %" PRIu64 ", which writes the other one",
 				    meta[i].txnid);
-	/* A crash without MDB_NOSYNC or MDB_NOMETASYNC cannot leave them further apart. */
+	/* A crash without MDB_NOSYNC or MDB_NOMETASYNC cannot leave the numbers further apart. */
 	if (!metas->rolled_back && meta[0].txnid + 1 != meta[1].txnid &&
 	    meta[1].txnid + 1 != meta[0].txnid)
 		check_found(report, CHECK_WARNING, labels[0],

@@ -14,17 +14,17 @@
 struct check_metas {
 	enum format format;
 	struct meta meta[FORMAT_METAS];
-	bool sound[FORMAT_METAS]; /* it can be read and its page size is one */
-	bool rolled_back;         /* the older one is that of a transaction which was taken back */
+	bool sound[FORMAT_METAS]; /* it can be read and its page size is valid */
+	bool rolled_back;         /* the older one belongs to a transaction that was taken back */
 	uint32_t page_size;       /* 0: not known */
 	uint64_t file_size;       /* bytes */
-	int newest;               /* of the sound ones, or -1 */
+	int newest;               /* the newest sound one, or -1 */
 };
 
-/* Reads and judges both. What is wrong with them goes to the report, whose page size is then known,
- * and nothing else of the file can be judged when metas->newest is -1. Returns 0, ENOTSUP when the
- * file is in a format that is none of this project's (report->unchecked says which), EBADMSG when
- * what is wrong has been told and there is nothing more to judge, or the errno of a read. */
+/* Reads and judges both meta pages, and reports findings. Sets the report's page size. If
+ * metas->newest is -1, nothing else of the file can be judged. Returns 0, ENOTSUP if this project
+ * does not read the file's format (report->unchecked says which), EBADMSG if the findings are
+ * reported and there is nothing more to judge, or the errno of a read. */
 int check_metas(struct check_report *report, struct io *io, struct check_metas *metas);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Judges the free list, and names the pages that nothing refers to. */
+/* Judges the free list, and reports pages that nothing refers to. */
 #include "check_pages.h"
 
 #include "check_index.h"
@@ -20,7 +20,7 @@ struct checker {
 	struct page_map used, free;
 	uint64_t free_behind; /* pages in the free list that are behind the end of the file */
 	uint64_t steps, reached;
-	struct check_index *index; /* of the tree that is being walked */
+	struct check_index *index; /* of the tree that the walk is in */
 };
 
 static uint64_t place_byte(const struct checker *checker, struct walk_place where)
@@ -58,7 +58,7 @@ static void on_step(void *context, uint64_t page, uint64_t pages)
 		checker->pages->progress(checker->pages, checker->reached);
 }
 
-/* The page numbers that one transaction left: `count` of them, falling. */
+/* Judges the page numbers that one transaction freed: `count` of them, falling. */
 static void judge_freed(struct checker *checker, const struct walk_tree *tree,
 			struct walk_place where, const uint8_t *ids, uint64_t count)
 {
@@ -89,8 +89,7 @@ static void judge_freed(struct checker *checker, const struct walk_tree *tree,
 	}
 }
 
-/* A record of the free list: a transaction's number and the pages that it does not need any more.
- */
+/* Judges a record of the free list: a transaction's number and the pages that it freed. */
 static void on_freed(void *context, const struct walk_tree *tree, const struct walk_value *value)
 {
 	struct checker *checker = context;
@@ -112,7 +111,7 @@ static void on_freed(void *context, const struct walk_tree *tree, const struct w
 	if (!data) {
 		pages = value_pages(layout, value->size, view->page_shift);
 		if (!value->pages || window_pages(view, value->run, pages, &data))
-			return; /* which has been told */
+			return; /* the walk has reported it */
 		data = page_value(layout, data);
 	}
 	count = value->size < sizeof(count) ? 0 : load64(data);
@@ -131,7 +130,7 @@ static void on_leaf(void *context, uint64_t page, uint64_t first)
 	check_index_leaf(checker->index, page, first);
 }
 
-/* A database, in the middle of another one's walk or not. */
+/* Walks a database, also in the middle of another one's walk. */
 static void walk_whole(struct checker *checker, struct walk_tree *tree, const MDB_val *name)
 {
 	struct check_pages *pages = checker->pages;
@@ -179,7 +178,7 @@ static void walk_all(struct checker *checker)
 				 .where = {meta, shift + META_MAIN_TREE},
 				 .record = *pages->main_tree};
 
-	/* What this database's flags may say is the environment's. */
+	/* The record's own flags are the environment's, not this tree's. */
 	free_list.record.flags = MDB_INTEGERKEY;
 	comparators_default(&free_list.order, MDB_INTEGERKEY);
 	checker->walker.value = on_freed;
@@ -190,7 +189,7 @@ static void walk_all(struct checker *checker)
 	walk_whole(checker, &main, &no_name);
 }
 
-/* Pages without an owner. LMDB never finds them again, and otherwise they do no harm. */
+/* Reports pages without an owner. LMDB never uses them again; otherwise they do no harm. */
 static void judge_leaks(struct checker *checker)
 {
 	const struct window_view *view = &checker->pages->snapshot->view;
@@ -221,7 +220,7 @@ static void judge_leaks(struct checker *checker)
 	}
 }
 
-/* LMDB 1.0 keeps the size of its checksums at the end of the first page. */
+/* Reads the size of LMDB 1.0's checksums from the end of the first page. */
 static uint32_t sum_size(const struct snapshot *snapshot)
 {
 	enum { SUM_MOST = 256 };

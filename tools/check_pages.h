@@ -14,21 +14,21 @@ struct check_pages {
 	struct snapshot *snapshot;
 	const struct tree_record *free_tree, *main_tree;
 	uint64_t txnid;
-	bool unordered;       /* the order of keys is not judged */
-	struct io *container; /* whose record index is compared with the trees, or NULL */
-	/* What was found, also when not everything could be read: */
+	bool unordered;       /* do not judge the order of keys */
+	struct io *container; /* container whose record index is compared with the trees, or NULL */
+	/* Results, also if not everything could be read: */
 	uint64_t used, free, leaked; /* pages; used: with the two meta pages */
 	uint64_t disorders;          /* keys in the wrong place */
 	uint64_t databases, entries; /* in the main and in the named databases */
-	/* A database has been walked through; the main one has no name (NULL). May be NULL. */
+	/* Called after the walk of a database; the main one has no name (NULL). May be NULL. */
 	void (*database)(struct check_pages *pages, const struct walk_tree *tree,
 			 const MDB_val *name);
 	/* Called now and then with the pages reached so far; may be NULL. */
 	void (*progress)(struct check_pages *pages, uint64_t reached);
 };
 
-/* Walks through everything. Returns 0, ENOMEM, EINTR (a signal has come) or the errno of a read.
- * Memory: two bits for each page of the file. */
+/* Walks all trees. Returns 0, ENOMEM, EINTR (a signal has come) or the errno of a read. Memory: two
+ * bits for each page of the file. */
 int check_pages(struct check_pages *pages);
 
 #endif

@@ -80,13 +80,13 @@ static const char *status_name(int status)
 	return status == TOOL_OK ? "intact" : status == TOOL_PROBLEM ? "damaged" : "unchecked";
 }
 
-/* What stands behind the verdict "intact": a changed value cannot be seen in a plain data file. */
+/* Says what the verdict "intact" rests on: a plain data file does not show a changed value. */
 static const char *verified(const struct check_report *report)
 {
 	return report->checksummed ? "every byte" : report->summed ? "every page" : "structure";
 }
 
-/* The same in words, behind the verdict. */
+/* Says the same in words, behind the verdict. */
 static const char *verified_text(const struct check_report *report)
 {
 	if (report->checksummed)

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Why a path cannot be opened, without the path in front, which the verdict has. */
+/* Returns why a path cannot be opened. The verdict has the path in front. */
 static const char *unopened_explain(struct check_source *source, int rc)
 {
 	size_t length = strlen(source->path);
@@ -49,7 +49,7 @@ int check_source_open(struct check_source *source, const char *path, struct chec
 	source->data = &source->file;
 	rc = io_open_container(&source->container, &source->file, NULL);
 	if (rc == MDB_INVALID)
-		return 0; /* it is no container */
+		return 0; /* no container */
 	if (rc == MDB_CORRUPTED) {
 		check_found(report, CHECK_DAMAGE, "container", 0,
 			    "its header or its end is damaged or cut off");
@@ -64,7 +64,8 @@ int check_source_open(struct check_source *source, const char *path, struct chec
 	return rc;
 }
 
-/* As a reader: the original's rules for opening, its reader slot, our pages. */
+/* Pins a snapshot as a reader does: with the original's rules for opening and its reader slot, but
+ * lmdbio's pages. */
 static int pin_as_reader(struct check_source *source, unsigned flags)
 {
 	MDB_txn *txn;
@@ -88,14 +89,14 @@ static int pin_as_reader(struct check_source *source, unsigned flags)
 	return 0;
 }
 
-/* From a meta page alone, over the pages that the file really has. */
+/* Makes a snapshot from a meta page alone, over the pages that the file really has. */
 static int pin_alone(struct check_source *source, const struct check_metas *metas)
 {
 	const struct meta *meta = &metas->meta[metas->newest];
 	uint64_t pages = metas->file_size / metas->page_size;
 	int rc;
 
-	/* A container's pages stand nowhere as they are. */
+	/* No file has a container's pages as they are. */
 	if (source->data == &source->container)
 		return ENOTSUP;
 	rc = window_open(&source->window, source->data->fd, metas->file_size, metas->page_size);
@@ -126,7 +127,7 @@ void check_source_pin(struct check_source *source, unsigned flags, const struct 
 {
 	int rc = pin_as_reader(source, flags);
 
-	/* No lock file can be made or locked, it is full, or damaged itself: better unpinned than
+	/* The lock file cannot be made or locked, or is full or damaged: read unpinned rather than
 	 * not at all. */
 	if (rc && !(flags & MDB_NOLOCK)) {
 		rc = pin_as_reader(source, flags | MDB_NOLOCK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Judges whether a file is lmdbio's library, which the dynamic loader can preload, or an LMDB 1.0. */
+/* Judges whether a file is lmdbio's library, fit for preloading, or an LMDB 1.0. */
 #include "drop_in.h"
 
 #include "elf_inspect.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the dynamic loader would refuse in words of its own, or take without effect; NULL: nothing.
- */
+/* Returns why the dynamic loader would refuse the file in words of its own, or load it without
+ * effect; NULL: no reason. */
 static const char *content_fault(const struct elf_facts *facts)
 {
 	switch (facts->kind) {
@@ -53,7 +53,7 @@ int drop_in_judge(const struct tool *tool, const char *option, char *path)
 		tool_complain(tool, "%s: %s: %s names another", path, fault, option);
 		return TOOL_FAILED;
 	}
-	/* The name that was asked for is kept: the loader compares a library's file name. */
+	/* Keep the user's file name: the loader compares a library's file name. */
 	if (*path != '/')
 		strcpy(path, resolved);
 	if (strpbrk(path, " :$\n\t")) {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { DUMP_PIECE = 4096 /* bytes of a key or value that are turned into text at once */ };
+enum { DUMP_PIECE = 4096 /* bytes of a key or value to convert at once */ };
 
 static const struct {
 	unsigned bit;

@@ -8,7 +8,7 @@
 #include <lmdb.h>
 #include <stdbool.h>
 
-/* What is the same for all databases of a dump. */
+/* The settings that all databases of a dump share. */
 struct dump_form {
 	bool print;   /* printable characters as they are ... */
 	bool escapes; /* ... but a backslash as two */
@@ -16,10 +16,10 @@ struct dump_form {
 	MDB_envinfo info;
 };
 
-/* The lines before a database's records; `name` NULL: the main one. */
+/* Writes the lines before a database's records; `name` NULL: the main one. */
 void dump_header(const struct dump_form *form, const struct tree_record *record, const char *name);
 
-/* A key or a value. */
+/* Writes a key or a value. */
 void dump_bytes(const struct dump_form *form, const MDB_val *value);
 
 #endif

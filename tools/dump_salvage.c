@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Dumps what can be read of a damaged database.
+/* Dumps the readable part of a damaged database.
  *
- * The walk is lmdbio-check's, which trusts nothing and goes on beside what is damaged. Unlike a
- * cursor it does not end at a page that calls itself by another number, at which LMDB 0.9 never
- * looks, nor at a page that is lost: only what is below that one is left out.
+ * The walk is lmdbio-check's: it trusts nothing, and skips damage. Unlike a cursor it does not end
+ * at a page with a wrong number, at which LMDB 0.9 never looks. It does not end at a lost page
+ * either: only the pages below that one are left out.
  */
 #include "dump_salvage.h"
 
@@ -24,7 +24,7 @@ struct salvaging {
 	MDB_txn *txn;
 	struct walker walker;
 	struct page_map used;
-	uint64_t damages, found; /* found: databases that were asked for */
+	uint64_t damages, found; /* found: databases that the user asked for */
 };
 
 static void on_damage(void *context, const char *label, struct walk_place where, const char *format,
@@ -40,7 +40,7 @@ static void on_damage(void *context, const char *label, struct walk_place where,
 		      salvaging->salvage->path, where.page, label, what);
 }
 
-/* What LMDB itself may have left is no damage. */
+/* LMDB itself may have left this state, so it is no damage. */
 static void on_doubt(void *context, const char *label, struct walk_place where, const char *format,
 		     va_list arguments)
 {
@@ -83,7 +83,7 @@ static void on_value(void *context, const struct walk_tree *tree, const struct w
 	dump_bytes(salvaging->salvage->form, &data);
 }
 
-/* A database's record is a record of the main database. */
+/* Takes a database's record, which is a record of the main database. */
 static void on_record(void *context, const MDB_val *name, const struct tree_record *record,
 		      struct walk_place where)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Dumps what can be read of a damaged database. */
+/* Dumps the readable part of a damaged database. */
 #ifndef LMDBIO_TOOLS_DUMP_SALVAGE_H
 #define LMDBIO_TOOLS_DUMP_SALVAGE_H
 
@@ -10,17 +10,17 @@
 
 struct salvage {
 	const struct tool *tool;
-	const char *path; /* as the person named it */
+	const char *path; /* as the user named it */
 	const struct dump_form *form;
-	const char *subdb; /* the database of this name alone, or NULL */
-	bool all;          /* every named database; else the main one */
-	bool list;         /* only their names */
+	const char *subdb; /* dump only the database of this name, or NULL */
+	bool all;          /* dump every named database; else the main one */
+	bool list;         /* print only their names */
 };
 
-/* Walks the trees of the transaction's snapshot, beside every damage, and writes what LMDB 0.9 would
- * read and what is behind damage at which it would end. What is wrong is told on standard error, the
- * first 100 places one by one. Returns TOOL_OK: there was no damage; TOOL_PROBLEM; TOOL_FAILED: no
- * such database, or no memory. */
+/* Walks the trees of the transaction's snapshot, past all damage. Writes what LMDB 0.9 would read,
+ * and records behind damage at which LMDB would end. Reports damage on standard error, the first
+ * 100 places one by one. Returns TOOL_OK: no damage; TOOL_PROBLEM: damage; TOOL_FAILED: no such
+ * database, or no memory. */
 int salvage_run(const struct salvage *salvage, MDB_txn *txn);
 
 #endif

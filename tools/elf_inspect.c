@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The one function that every user of LMDB must call; mdb_open and the like are names that other
- * libraries have too. */
+/* lmdb_symbol: the only function that every user of LMDB must call. Other libraries have mdb_open
+ * and similar names too. */
 static const char lmdb_symbol[] = "mdb_env_open", lmdbio_symbol[] = "lmdbio_version";
 static const char lmdb_version_text[] = "LMDB ";
 static const char *const reaching[] = {"dlopen",      "dlmopen",      "execve", "execv", "execvp",
@@ -39,8 +39,8 @@ struct dynamic {
 	bool symbolic;
 };
 
-/* `count` items of `each` bytes at `offset`, or NULL when that is not all inside the file, or when
- * a table is not aligned as the format demands. Single bytes may stand anywhere. */
+/* Returns `count` items of `each` bytes at `offset`, or NULL if they are not all inside the file,
+ * or if a table is not aligned as the format demands. Single bytes may stand anywhere. */
 static const void *image_at(const struct image *image, uint64_t offset, uint64_t count, size_t each)
 {
 	if (offset > image->size || count > (image->size - offset) / each)
@@ -50,7 +50,7 @@ static const void *image_at(const struct image *image, uint64_t offset, uint64_t
 	return image->bytes + offset;
 }
 
-/* The same for an address in memory: the segment that holds it tells the place in the file. */
+/* The same for an address in memory: its segment gives the place in the file. */
 static const void *image_at_address(const struct image *image, uint64_t address, uint64_t size,
 				    size_t each)
 {
@@ -118,7 +118,7 @@ static void dynamic_read(const ElfW(Dyn) *entries, size_t count, struct dynamic 
 	}
 }
 
-/* A name at its offset among the strings, or "" when the file does not hold all of it. */
+/* Returns the name at an offset among the strings, or "" if the file does not hold all of it. */
 static const char *string_at(const struct image *image, const struct dynamic *dynamic,
 			     uint64_t offset)
 {
@@ -158,7 +158,7 @@ static void reference_note(const char *name, struct elf_facts *facts)
 		facts->reaches_out |= !strcmp(name, reaching[i]);
 }
 
-/* What the loader is asked to look up by name: one relocation each. Counting undefined symbols
+/* Reads the names that the loader must look up: one relocation each. Counting undefined symbols
  * instead would miss libraries that carry LMDB and let it be replaced. */
 static void relocations_read(const struct image *image, const struct dynamic *dynamic,
 			     const struct elf_table *table, size_t each, struct elf_facts *facts)
@@ -182,8 +182,8 @@ static void relocations_read(const struct image *image, const struct dynamic *dy
 	}
 }
 
-/* The number of dynamic symbols stands in a section header alone. A file without them is taken to
- * define nothing. */
+/* Returns whether the file defines a symbol. Only a section header has the number of dynamic
+ * symbols: a file without section headers counts as defining nothing. */
 static bool defines_symbol(const struct image *image, const struct dynamic *dynamic,
 			   const char *name)
 {
@@ -243,7 +243,7 @@ static void segments_read(const struct image *image, struct elf_facts *facts)
 		facts->calls_lmdb = false; /* -Bsymbolic: its own definition comes first */
 }
 
-/* mdb_version()'s text: "LMDB 0.9.35: (" and a date. */
+/* Finds mdb_version()'s text: "LMDB 0.9.35: (" and a date. */
 static void version_read(const struct image *image, struct elf_facts *facts)
 {
 	const unsigned char *at = image->bytes, *end = image->bytes + image->size;
@@ -281,7 +281,7 @@ static void image_read(struct image *image, struct elf_facts *facts)
 	if (!image->header || memcmp(image->bytes, ELFMAG, SELFMAG))
 		return;
 	facts->kind = ELF_FOREIGN;
-	/* The loader that runs us is mapped at r_ldbase: its machine is ours. */
+	/* The loader that runs this program is mapped at r_ldbase: its machine is this one. */
 	if (memcmp(image->bytes, native, sizeof(native)) || !own ||
 	    image->header->e_machine != own->e_machine)
 		return;

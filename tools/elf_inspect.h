@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads what an ELF file says about its use of LMDB, without running it. */
+/* Reads an ELF file's use of LMDB from its contents, without running it. */
 #ifndef LMDBIO_TOOLS_ELF_INSPECT_H
 #define LMDBIO_TOOLS_ELF_INSPECT_H
 
@@ -16,7 +16,7 @@ enum elf_kind {
 struct elf_facts {
 	enum elf_kind kind;
 	char loader[PATH_MAX]; /* a program's dynamic loader; empty for a library */
-	bool calls_lmdb;       /* its mdb_env_open is looked up by the dynamic loader */
+	bool calls_lmdb;       /* the dynamic loader looks up mdb_env_open for it */
 	bool needs_lmdb_1;     /* it was linked with liblmdb.so.1, LMDB 1.0's library */
 	bool defines_lmdb;     /* it exports an mdb_env_open of its own */
 	bool defines_lmdbio;   /* it exports an lmdbio_version: it is lmdbio's library */
@@ -25,7 +25,7 @@ struct elf_facts {
 	bool reaches_out;      /* it can load libraries or start programs later */
 };
 
-/* Reads the file. 0, or an errno when it cannot be read. Every offset in it is distrusted. */
+/* Reads the file and distrusts every offset in it. Returns 0, or an errno if it cannot be read. */
 int elf_inspect(const char *path, struct elf_facts *facts);
 
 #endif

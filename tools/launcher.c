@@ -15,8 +15,8 @@ extern char **environ;
 
 enum { START_PATIENCE = 100 /* ms: how long the launcher may take to start the other processes */ };
 
-/* Whether a variable is this process's door to its launcher. The program's rank and their number
- * stay: many a program divides its work by them. */
+/* Returns whether a variable connects this process to its launcher. The rank and the number of
+ * ranks stay: many programs divide their work by them. */
 static bool is_of_launcher(const char *entry)
 {
 	static const char *const doors[] = {
@@ -66,7 +66,7 @@ static bool line_write(const char *line)
 	return n == (ssize_t)strlen(line);
 }
 
-/* What has been answered, of which each line comes whole. */
+/* Reads the launcher's next answer; each line arrives whole. */
 static bool line_read(char *line, size_t size)
 {
 	ssize_t n;
@@ -78,13 +78,14 @@ static bool line_read(char *line, size_t size)
 	return n > 0;
 }
 
-/* Where all processes of a job end while MPICH's launcher (4.0) still starts them, it fails an assertion of its own. */
+/* If all processes of a job end while MPICH's launcher (4.0) still starts some of them, the
+ * launcher fails an assertion of its own. */
 void launcher_greet(void)
 {
 	struct pollfd ready = {.fd = launcher_descriptor(), .events = POLLIN};
 	char line[1024];
 
-	/* Its answer must find a reader. */
+	/* A process must read the launcher's answer. */
 	if (line_write("cmd=init pmi_version=1 pmi_subversion=1\n") &&
 	    line_read(line, sizeof(line)))
 		(void)poll(&ready, 1, START_PATIENCE);
@@ -108,7 +109,7 @@ void launcher_leave(void)
 
 	if (!line_write("cmd=finalize\n"))
 		return;
-	/* What was meant for the one that is gone may come before. */
+	/* Answers to the MPI process that has ended may come first. */
 	while (line_read(line, sizeof(line)) && !strstr(line, "cmd=finalize_ack"))
 		;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Implements lmdbio-check's command line, and what it says while it works. */
+/* Implements lmdbio-check's command line, and its messages during the work. */
 #include "check_container.h"
 #include "check_meta.h"
 #include "check_pages.h"
@@ -53,8 +53,7 @@ static const struct tool check_tool = {
 		   "130 interrupted.",
 };
 
-/* There is one check in a process, and the function that is told of an unreadable file has no
- * argument. */
+/* A process has only one check, and on_unreadable() has no argument. */
 static struct check_report report = {.most = FINDINGS};
 static struct check_source source;
 static struct check_options options;
@@ -161,7 +160,7 @@ static void summary_show(const struct check_pages *pages)
 	}
 }
 
-/* What else could be the reason of findings. */
+/* Prints other possible reasons of the findings. */
 static void notes_show(const struct check_pages *pages)
 {
 	if (pages->disorders)
@@ -184,7 +183,7 @@ static int check_structure(void)
 	int rc = check_metas(&report, source.data, &metas);
 
 	if (rc == EBADMSG)
-		return 0; /* a damaged chunk, which has been told */
+		return 0; /* a damaged chunk, already reported */
 	if (rc || !metas.page_size)
 		return rc;
 	check_source_pin(&source, options.flags, &metas, &report);
@@ -220,7 +219,7 @@ static int check_all(void)
 	if (report.checksummed)
 		rc = check_container(&report, &source.container, on_chunks);
 	progress_end();
-	/* In what cannot be read nothing more would be found than that. */
+	/* A check of unreadable data would only find the same damage. */
 	if (!rc && report.damages)
 		report.unchecked = "the structure, until the container is whole";
 	else if (!rc)

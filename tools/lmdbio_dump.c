@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The command line of lmdbio-dump, and the walk of a sound database in the order of its keys. */
+/* Implements lmdbio-dump's command line, and walks a sound database in the order of its keys. */
 #include "dump_format.h"
 #include "dump_salvage.h"
 #include "tool_common.h"
@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 enum {
-	DUMP_DATABASES = 2, /* the original's: how many named ones are open at once */
-	DUMP_ESCAPES = ORIGIN_VERSION(0, 9, 25), /* whose mdb_dump writes a backslash as two */
+	DUMP_DATABASES = 2, /* the original's: named databases that are open at once */
+	DUMP_ESCAPES = ORIGIN_VERSION(0, 9, 25), /* from this version on mdb_dump doubles a
+						    backslash */
 };
 
 static struct {
@@ -51,7 +52,7 @@ static const struct tool dump_tool = {
 		   "read or written, or wrong usage; 130 interrupted.",
 };
 
-/* One database. Unlike the original, the end is marked only when it has been reached. */
+/* Dumps one database. Unlike the original, marks the end only if the walk has reached it. */
 static int dump_database(MDB_txn *txn, MDB_dbi dbi, const char *name)
 {
 	struct tool_cursor cursor;

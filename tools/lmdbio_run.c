@@ -21,7 +21,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* What lmdbio(7) lists and the program's own variables may be set to by a flag. */
+/* The settings that a flag can give: those of lmdbio(7), and the program's own variables. */
 enum {
 	SET_IO,
 	SET_STORE,
@@ -59,7 +59,7 @@ static const struct {
 struct run_options {
 	bool verbose, disable, print_env, check, check_by_running, mpi, mpi_inside;
 	const char *library;
-	const char *settings[SETTINGS]; /* NULL: left as the environment has it */
+	const char *settings[SETTINGS]; /* NULL: keep the environment's value */
 	char **program;                 /* its arguments, the name first; NULL-terminated */
 };
 
@@ -112,7 +112,7 @@ static const struct tool run_tool = {
 	.in_order = true,
 };
 
-/* An option that takes nothing or one word. */
+/* Judges an option that takes nothing or one word. */
 static bool word_judge(const char *option, const char *word)
 {
 	if (!optarg || !strcmp(optarg, word))
@@ -156,7 +156,7 @@ static bool option_take(struct run_options *options, int key)
 static bool settings_judge(const struct run_options *options)
 {
 	for (int i = 0; i < SETTINGS; i++) {
-		/* A node's directory need not be where a batch script is written. */
+		/* A node's directory need not exist where a batch script is written. */
 		if (!options->settings[i] || (options->print_env && i == SET_STAGED))
 			continue;
 		if (!tool_setting_take(&run_tool, variables[i].option, variables[i].variable,
@@ -202,8 +202,8 @@ static int library_resolve(const char *wanted, char *path)
 	return drop_in_judge(&run_tool, "--library", path);
 }
 
-/* The library for programs that were built for LMDB 1.0, beside the other one. "": there is none, or
- * the user has named a library. `path` holds PATH_MAX. */
+/* Finds the library for programs built for LMDB 1.0, beside the other one. `path` holds PATH_MAX
+ * bytes and becomes "" if there is none, or if the user named a library. */
 static void later_resolve(const char *wanted, const char *library, char *path)
 {
 	*path = 0;
@@ -214,7 +214,7 @@ static void later_resolve(const char *wanted, const char *library, char *path)
 	*path = 0;
 }
 
-/* What LD_PRELOAD has behind a library that it begins with. */
+/* Returns the rest of LD_PRELOAD if it begins with a library. */
 static const char *preload_behind(const char *value, const char *library)
 {
 	size_t length = strlen(library);
@@ -224,8 +224,8 @@ static const char *preload_behind(const char *value, const char *library)
 	return value;
 }
 
-/* The new value of LD_PRELOAD: the libraries, then what was there. Spaces between the old entries
- * become colons, which the loader takes alike, so that the value is one word in a shell. */
+/* Returns the new value of LD_PRELOAD: the libraries, then the old entries. Colons replace the
+ * spaces between these: the loader takes both alike, and the value is then one word in a shell. */
 static char *preload_compose(const char *library, const char *later)
 {
 	const char *before = getenv("LD_PRELOAD");
@@ -242,13 +242,13 @@ static char *preload_compose(const char *library, const char *later)
 	return value;
 }
 
-/* What MPI_Init, which asks for no threads, gives in MPICH. */
+/* Sets the thread level of MPI_Init in MPICH: that call names no level. */
 static const char *const threads[] = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE"};
 
-/* Whether a shell leaves a value as it is without quotes, wherever in a line it stands. */
+/* Returns whether a value needs no quotes in a shell, anywhere in a line. */
 static bool is_plain(const char *option, const char *value)
 {
-	/* Bytes of other alphabets are no signs to a shell. */
+	/* To a shell, bytes of other alphabets are ordinary. */
 	while (*value && (isalnum((unsigned char)*value) || strchr("_@%+=:,./-", *value) ||
 			  (unsigned char)*value > 127))
 		value++;
@@ -267,7 +267,7 @@ static bool is_plain(const char *option, const char *value)
 	return false;
 }
 
-/* Whether the settings of the command line can stand unquoted in the line that is printed. */
+/* Returns whether the command line's settings can stand unquoted in the printed line. */
 static bool settings_are_plain(const struct run_options *options)
 {
 	for (int i = 0; i < SETTINGS; i++) {
@@ -299,11 +299,11 @@ static int environment_print(const struct run_options *options, const char *libr
 	return tool_output_end(&run_tool, TOOL_OK);
 }
 
-/* A setting as the program gets it, which may begin in another directory. */
+/* Returns a setting's value for the program, which may begin in another directory. */
 static const char *setting_of(const struct run_options *options, int i)
 {
 	const char *value = options->settings[i];
-	bool is_path = i == SET_STAGED ? !options->mpi /* it is expanded first */
+	bool is_path = i == SET_STAGED ? !options->mpi /* later code expands it */
 				       : i == SET_LMDB1 && strcasecmp(value, "none");
 
 	return is_path ? program_path(value) : value;
@@ -330,7 +330,7 @@ static int rank_fail(const struct run_options *options, int status)
 	return status;
 }
 
-/* Becomes the program. Returns an exit status where that fails. */
+/* Becomes the program. Returns an exit status if that fails. */
 static int become(void *context)
 {
 	const struct run_options *options = context;
@@ -361,7 +361,7 @@ static int program_start(struct run_options *options, const char *library, const
 	}
 	if (options->check && !options->check_by_running)
 		return tool_output_end(&run_tool, (int)preload_check(program, library, preload));
-	/* The program finds it beside the library, which a person may have named. */
+	/* The program finds the module beside the library, which the user may have named. */
 	if (options->mpi_inside && !options->check && !options->library &&
 	    !tool_place_module("lmdbio-run"))
 		return rank_fail(options, TOOL_FAILED);

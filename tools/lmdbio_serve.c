@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Starts a server that keeps data sets in the memory of nodes, asks it and ends it. */
+/* Starts a server that keeps data sets in the memory of nodes, queries the server and ends it. */
 #include "container/container.h"
 #include "env/staged.h"
 #include "launcher.h"
@@ -75,7 +75,7 @@ static bool setting_take(int key)
 	return tool_setting_take(&serve_tool, settings[i].option, settings[i].variable, optarg);
 }
 
-/* Whether a data file's meta pages, or a container's header and end, are sound. 0, or a code. */
+/* Judges a data file's meta pages, or a container's header and end. Returns 0, or a code. */
 static int content_judge(const char *path)
 {
 	struct io file = {0}, data = {0};
@@ -97,7 +97,7 @@ static int content_judge(const char *path)
 	return rc;
 }
 
-/* A path of which nothing can be served ends the command before MPI starts. */
+/* Ends the command before MPI starts if it cannot serve one of the paths. */
 static int paths_judge(char **paths)
 {
 	int status = 0, rc;
@@ -145,7 +145,7 @@ static int parse(struct serve_options *options, int argc, char **argv)
 	return paths_judge(options->paths);
 }
 
-/* --- a server that is there ------------------------------------------------------------------- */
+/* --- a running server ------------------------------------------------------------------------ */
 
 static int server_reach(enum node_word word)
 {
@@ -194,7 +194,7 @@ static int status_print(void)
 	return tool_output_end(&serve_tool, TOOL_OK);
 }
 
-/* Returns when the server has given up its door. */
+/* Returns after the server has closed its socket. */
 static int server_stop(void)
 {
 	int fd = server_reach(NODE_STOP), passed;
@@ -214,7 +214,7 @@ static int server_stop(void)
 	return answer.error ? TOOL_PROBLEM : 0;
 }
 
-/* --- being one -------------------------------------------------------------------------------- */
+/* --- this process as the server -------------------------------------------------------------- */
 
 struct service {
 	int signals;
@@ -231,7 +231,7 @@ static bool is_told_to_end(void *context)
 	return serving->over;
 }
 
-/* The name of the node's server is taken; its holder decides what the person can do. */
+/* Says that another process has the name of the node's server, and what the user can do. */
 static void tell_taken(const char *node)
 {
 	static const char other_name[] =
@@ -269,13 +269,13 @@ static int serve(const struct serve_options *options)
 
 	if (!module)
 		return TOOL_FAILED;
-	/* Not before: a signal ends the process while MPI waits for other ranks to begin. */
+	/* Not earlier: a signal ends the process while MPI waits for other ranks to begin. */
 	serving.signals = work.fd = run_signals_catch(end);
 	tool_place_tasks(serve_tool.name, &at);
 	(void)tool_place_staged(&at);
 	for (char **path = options->paths; !at.rank && *path; path++)
 		tool_store_tell(&serve_tool, *path, "what the server keeps");
-	serving.over = at.node_rank > 0; /* one a node is enough */
+	serving.over = at.node_rank > 0; /* one server a node is enough */
 	rc = module->serve_begin(&work);
 	if (rc && rc == EADDRINUSE && !at.node_rank)
 		tell_taken(work.node);

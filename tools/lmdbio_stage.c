@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Implements lmdbio-stage's command line, and what it tells of a staging. */
+/* Implements lmdbio-stage's command line, and its reports of a staging. */
 #include "config.h"
 #include "run_job.h"
 #include "launcher.h"
@@ -186,7 +186,7 @@ static bool option_take(int key)
 	}
 }
 
-/* What a tier asks of the other options. */
+/* Judges what a tier demands of the other options. */
 static int tier_judge(void)
 {
 	const struct lmdbio_stage_options *stage = &options.stage;
@@ -216,7 +216,7 @@ static int tier_judge(void)
 	return 0;
 }
 
-/* What the options must be together. */
+/* Judges the options together. */
 static int options_judge(int argc, char **argv)
 {
 	bool hold = options.stage.target == LMDBIO_STAGE_MEMORY;
@@ -257,7 +257,7 @@ static int parse(int argc, char **argv)
 	return options_judge(argc, argv);
 }
 
-/* --- what is told ---------------------------------------------------------------------------- */
+/* --- reports --------------------------------------------------------------------------------- */
 
 static bool on_terminal(void)
 {
@@ -323,7 +323,7 @@ static void tell_line(const struct lmdbio_stage_report *report)
 			      rate));
 }
 
-/* Whether a code that is not the data set's own is of the directory that is staged to. */
+/* Returns whether a code concerns the target directory and not the data set. */
 static bool is_of_target(int rc)
 {
 	switch (rc) {
@@ -341,7 +341,7 @@ static bool is_of_target(int rc)
 	}
 }
 
-/* Names the file or directory that is to blame: a code alone does not say whose it is. */
+/* Names the file or directory behind a failure: the code alone does not. */
 static void tell_failure(int rc, const char *text, const struct lmdbio_stage_report *report)
 {
 	bool file = rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED;
@@ -391,7 +391,7 @@ static void tell(int rc, const char *text, const struct lmdbio_stage_report *rep
 
 /* --- the work -------------------------------------------------------------------------------- */
 
-/* What a program of this node needs to find what was staged. */
+/* Runs a program with the variables by which programs of this node find the staged data. */
 static int program_run(struct stage_program *program, const struct mpi_module *module,
 		       const struct lmdbio_stage_hold *hold)
 {
@@ -402,13 +402,13 @@ static int program_run(struct stage_program *program, const struct mpi_module *m
 
 static void wait_for_signal(void)
 {
-	/* The signal may come to any thread of MPI's, so it is looked for. */
+	/* Any thread of MPI's may receive the signal, so this thread polls. */
 	while (!tool_signal)
 		clock_sleep(CLOCK_SECOND / 5);
 }
 
-/* Whether a signal has come to any rank: also while MPI began, or after the last step, when no progress
- * is told. Collective. */
+/* Agrees whether a signal has come to any rank, also while MPI began or after the last step, when
+ * no progress is reported. Collective. */
 static int interruption_agree(const struct mpi_module *module)
 {
 	int rc = module->sharing->agree(tool_signal ? EINTR : 0);
@@ -443,7 +443,7 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 		status = program_run(program, module, hold);
 	else if (hold)
 		wait_for_signal();
-	/* What one rank of the node holds is for all of them. */
+	/* What one rank of the node holds serves all of them. */
 	if (hold)
 		(void)module->gather();
 	module->stage_release(hold);
@@ -457,7 +457,7 @@ static void tell_of_servers(int rc, const char *text, const struct mpi_place *at
 	tell(rc, text, report);
 }
 
-/* Stages as `lmdbio-run --mpi` serves; the program begins when the data is there. */
+/* Stages as `lmdbio-run --mpi` serves. The program begins when the data is there. */
 static int work_by_servers(void)
 {
 	const char *const paths[] = {options.path, NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The command line of lmdbio-stat: what mdb_stat tells, in its order, and more. */
+/* Implements lmdbio-stat's command line: mdb_stat's output, in its order, and more. */
 #include "stat_container.h"
 #include "stat_free.h"
 #include "stat_measure.h"
@@ -15,13 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAT_DATABASES = 4 /* the original's: how many named ones are open at once */ };
+enum { STAT_DATABASES = 4 /* the original's: named databases that are open at once */ };
 
 struct stat_options {
 	const char *path, *subdb;
 	unsigned flags, parts;
-	int info, freed, readers;          /* how often they were asked for */
-	bool all, chunks, container, json; /* chunks: there must be a container to show */
+	int info, freed, readers;          /* how often each option was given */
+	bool all, chunks, container, json; /* chunks: fail if there is no container */
 };
 
 struct stat_run {
@@ -213,7 +213,7 @@ static int show_container(struct stat_run *run)
 	if (run->json)
 		json_object_set_new(run->json, "container", json ? json : json_null());
 	if (rc == MDB_INVALID && !run->options->chunks)
-		return 0; /* it is a plain data file, and no option says that it is not */
+		return 0; /* a plain data file, and no option demands a container */
 	if (rc == MDB_INVALID)
 		tool_complain(&stat_tool,
 			      "%s: --chunks is for containers, which lmdbio-convert makes",
@@ -244,8 +244,7 @@ static int stat_show(struct stat_run *run)
 	return show_databases(run);
 }
 
-/* Whether the line that mdb_stat would print is wanted at all: --chunks alone needs no environment.
- */
+/* Returns whether mdb_stat's lines are wanted: --chunks alone needs no environment. */
 static bool stat_wanted(const struct stat_options *options)
 {
 	return !options->chunks || options->info || options->freed || options->readers ||

@@ -31,8 +31,8 @@ static int child_wait(pid_t pid, int *status)
 	return 0;
 }
 
-/* "\tname => /path (0x...)", "\t/path (0x...)", "\tname => not found" or "\tlinux-vdso.so.1
- * (0x...)" */
+/* Parses "\tname => /path (0x...)", "\t/path (0x...)", "\tname => not found" or "\tlinux-vdso.so.1
+ * (0x...)". */
 static void list_line(char *line, loader_file *found, loader_file *missing, void *context)
 {
 	char *arrow = strstr(line, " => ");
@@ -86,7 +86,7 @@ int loader_list(const char *program, const char *preload, loader_file *found, lo
 	return status ? -1 : 0;
 }
 
-/* "binding file CALLER [0] to TARGET [0]: normal symbol `NAME' [VERSION]" */
+/* Parses "binding file CALLER [0] to TARGET [0]: normal symbol `NAME' [VERSION]". */
 static void binding_line(char *line, struct loader_bindings *bindings)
 {
 	char *caller = strstr(line, "binding file ");
@@ -101,7 +101,7 @@ static void binding_line(char *line, struct loader_bindings *bindings)
 	caller[strcspn(caller, "[") - 1] = 0;
 	target += strlen(" to ");
 	target[strcspn(target, "[") - 1] = 0;
-	/* An LMDB that looks for itself, as the original does when lmdbio has opened it. */
+	/* An LMDB that binds to itself, as the original does when lmdbio has opened it. */
 	if (!strcmp(caller, target) && strstr(caller, "/liblmdb.so"))
 		return;
 	if (!strcmp(target, bindings->library)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Finds the directory that an output file goes to, and refuses what another user may have planted
- * on the way.
+/* Finds the directory of an output file, and refuses names that another user may have planted on
+ * the way.
  *
  * A check by name is void when the name is looked up again: another user can swap the link in
- * between. So each name is opened once, without following it (O_PATH | O_NOFOLLOW), and what was
- * opened is judged and read by its descriptor. */
+ * between. So each name is opened once, without following it (O_PATH
+ * O_NOFOLLOW), and the open descriptor is judged and read. */
 #include "output_path.h"
 
 #include <errno.h>
@@ -21,9 +21,9 @@ enum { MOST_LINKS = 40 }; /* as the kernel's MAXSYMLINKS */
 
 struct walk {
 	struct output_path *found;
-	char *text;     /* what was still to be looked up after the last link, malloc'ed */
-	const char *at; /* the rest of it */
-	int links;      /* that were followed */
+	char *text;     /* the names left to look up after the last link, malloc'ed */
+	const char *at; /* the rest of the text */
+	int links;      /* links followed so far */
 	bool is_last;   /* found->name is the last name */
 };
 
@@ -36,7 +36,7 @@ void output_path_close(struct output_path *found)
 	found->file = found->directory = -1;
 }
 
-/* The search goes on in a directory that was opened, or fails where it was not. */
+/* Goes on in the opened directory, or fails if it could not be opened. */
 static int directory_enter(struct output_path *found, int directory)
 {
 	if (directory < 0)
@@ -47,7 +47,7 @@ static int directory_enter(struct output_path *found, int directory)
 	return 0;
 }
 
-/* The search goes on with a text, which is taken: from the root, or from where it is. */
+/* Goes on with `text`, and takes the text over: from the root, or from the current directory. */
 static int text_enter(struct walk *walk, char *text)
 {
 	if (!text)
@@ -60,7 +60,7 @@ static int text_enter(struct walk *walk, char *text)
 	return *text ? 0 : ENOENT;
 }
 
-/* Takes the next name from the text. EISDIR: there is none behind the last slash. */
+/* Takes the next name from the text. Returns EISDIR if the text ends with a slash. */
 static int name_take(struct walk *walk)
 {
 	size_t length;
@@ -78,8 +78,8 @@ static int name_take(struct walk *walk)
 	return 0;
 }
 
-/* Opens what has the name. On the way it is tried as a directory first, because without O_DIRECTORY
- * the kernel mounts no file system that is mounted on use. */
+/* Opens the current name. A name on the way is tried as a directory first: without O_DIRECTORY the
+ * kernel mounts no file system that is mounted on use. */
 static int name_open(const struct walk *walk)
 {
 	int above = walk->found->directory, flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, fd;
@@ -92,7 +92,8 @@ static int name_open(const struct walk *walk)
 	return openat(above, walk->found->name, flags);
 }
 
-/* Whether another user may have put into a directory for everybody what is open there. */
+/* Returns whether another user may have put the open file into a directory that all users may write
+ * to. */
 static int planted(const struct output_path *found, const struct stat *named)
 {
 	struct stat directory;
@@ -107,9 +108,9 @@ static int planted(const struct output_path *found, const struct stat *named)
 	return 0;
 }
 
-/* A link of /proc leads to what a process has open, which need not have a name: only the kernel can
- * follow it, and no other user can change it. It takes the link's place, and `named` is what it is
- * then. */
+/* Follows a link of /proc. It leads to a process's open file, which need not have a name: only the
+ * kernel can follow the link, and no other user can change it. The open file takes the link's
+ * place, and `named` becomes its status. */
 static int descriptor_follow(struct walk *walk, struct stat *named)
 {
 	struct output_path *found = walk->found;
@@ -122,8 +123,8 @@ static int descriptor_follow(struct walk *walk, struct stat *named)
 	return S_ISLNK(named->st_mode) ? ELOOP : 0;
 }
 
-/* Follows the link that is open. Its text goes before what is still to be looked up, and nothing is
- * open then; but see descriptor_follow(). */
+/* Follows the open link and closes it. The link's text goes before the names left to look up. But
+ * see descriptor_follow(). */
 static int link_follow(struct walk *walk, struct stat *named)
 {
 	char target[PATH_MAX], *text;
@@ -148,7 +149,7 @@ static int link_follow(struct walk *walk, struct stat *named)
 	return text_enter(walk, text);
 }
 
-/* Looks up one name. `done`: it was the last one, and is no link. */
+/* Looks up one name. Sets `done` if it was the last name and is no link. */
 static int step(struct walk *walk, bool *done)
 {
 	struct output_path *found = walk->found;

@@ -13,7 +13,7 @@ struct page_map {
 	uint64_t pages; /* numbers below this have a bit */
 };
 
-/* All bits clear. Returns 0 or ENOMEM. */
+/* Makes a map with all bits clear. Returns 0 or ENOMEM. */
 static inline int page_map_open(struct page_map *map, uint64_t pages)
 {
 	map->pages = pages;
@@ -27,13 +27,13 @@ static inline void page_map_close(struct page_map *map)
 	*map = (struct page_map){0};
 }
 
-/* false for a page that has no bit. */
+/* Returns whether a page's bit is set; false without a bit. */
 static inline bool page_map_has(const struct page_map *map, uint64_t page)
 {
 	return page < map->pages && map->words[page / 64] >> (page % 64) & 1;
 }
 
-/* Sets a bit. Returns whether it was set before; false for a page that has none. */
+/* Sets a page's bit. Returns whether it was set before; false without a bit. */
 static inline bool page_map_add(struct page_map *map, uint64_t page)
 {
 	uint64_t bit = (uint64_t)1 << (page % 64);

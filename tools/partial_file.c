@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Has processes that write to one name exclude each other by a lock of the file. */
+/* Locks the file of one name, so that processes that write to it exclude each other. */
 #include "partial_file.h"
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_ATTEMPTS = 100 }; /* each but the last has met another process's change */
+enum { MOST_ATTEMPTS = 100 }; /* each attempt but the last has met another process's change */
 
-/* 0: the name is the open file's; EAGAIN: it is not; or another errno: that cannot be told. */
+/* Returns 0 if the name is the open file's, EAGAIN if it is not, or the errno of a failed look. */
 static int named_look(int directory, const char *name, int fd)
 {
 	struct stat named, open;
@@ -27,14 +27,14 @@ bool partial_is_named(int directory, const char *name, int fd)
 	return !named_look(directory, name, fd);
 }
 
-/* Whether an entry that was found is none that this user may read and write: a link, a directory, a socket,
- * a file that another user has made. */
+/* Returns whether a code means an entry that this user cannot read and write as a file: a link, a
+ * directory, a socket, another user's file. */
 static bool is_foreign(int rc)
 {
 	return rc == ELOOP || rc == EISDIR || rc == ENXIO || rc == EACCES || rc == EPERM;
 }
 
-/* EAGAIN: the name has gone meanwhile. */
+/* Opens the existing file. Returns EAGAIN if another process has removed the name meanwhile. */
 static int there_open(int directory, const char *name, int *fd)
 {
 	struct stat st;
@@ -48,7 +48,7 @@ static int there_open(int directory, const char *name, int *fd)
 										 : PARTIAL_FOREIGN;
 }
 
-/* One attempt; EAGAIN: another process has changed what the name stands for. */
+/* Makes one attempt. Returns EAGAIN if another process has changed the name's file. */
 static int attempt(int directory, const char *name, mode_t mode, bool keep, int *fd, bool *resumed)
 {
 	int rc;
@@ -65,7 +65,7 @@ static int attempt(int directory, const char *name, mode_t mode, bool keep, int 
 	}
 	if (flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
 		return PARTIAL_BUSY;
-	/* Its last holder may have given it its name, or removed it, before the lock was free. */
+	/* The last holder may have renamed or removed the file before it released the lock. */
 	rc = named_look(directory, name, *fd);
 	if (rc || !*resumed || keep)
 		return rc;

@@ -19,19 +19,19 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* What was seen of LMDB in a program's files; the paths are the first file of each sort. */
+/* LMDB in a program's files, as far as it was seen. The paths are the first file of each sort. */
 struct findings {
 	const char *library;
-	char calls[PATH_MAX];	  /* has its mdb_env_open looked up by the loader */
-	char later_calls[PATH_MAX]; /* the same, and was built for LMDB 1.0 */
-	char defines[PATH_MAX];	  /* exports one and keeps it to itself */
+	char calls[PATH_MAX];       /* the loader looks up its mdb_env_open */
+	char later_calls[PATH_MAX]; /* the same, built for LMDB 1.0 */
+	char defines[PATH_MAX];     /* exports mdb_env_open and binds its own calls to that */
 	char carries[PATH_MAX];	  /* has LMDB's version text */
 	char version_1[PATH_MAX]; /* LMDB 1.0 */
 	char beside[PATH_MAX];    /* an LMDB library of another name than the drop-in's */
 	char missing[PATH_MAX];	  /* a library that the loader does not find */
-	char core[PATH_MAX];	  /* what the drop-in stands on, with the built-in original in it */
+	char core[PATH_MAX];      /* the library under the drop-in, with the built-in original */
 	bool loaded;		  /* the loader takes the drop-in */
-	bool later;		  /* ... and that for programs that were built for LMDB 1.0 */
+	bool later;               /* ... also for programs built for LMDB 1.0 */
 	bool reaches_out;
 };
 
@@ -56,8 +56,8 @@ static enum preload_verdict say(enum preload_verdict verdict, const char *progra
 	return verdict;
 }
 
-/* The kernel asks the loader for secure mode, in which LD_PRELOAD with a slash is ignored, when
- * the file would change the process's identity. NULL, or what does it. */
+/* Returns what makes the kernel ask the loader for secure mode, or NULL. In this mode, for files
+ * that change the process's identity, the loader ignores LD_PRELOAD with a slash. */
 static const char *privilege_of(const char *path)
 {
 	struct statvfs mount;
@@ -110,7 +110,7 @@ static void file_note(const char *path, void *context)
 		finding_note(findings->carries, path);
 	if (facts.defines_lmdb && !strncmp(base, "liblmdb.so", 10))
 		finding_note(findings->beside, path);
-	/* libc itself is made of such functions; what counts is the module that asks for them. */
+	/* libc itself consists of such functions; the module that calls them counts. */
 	if (strncmp(base, "libc.so", 7) && strncmp(base, "ld-linux", 8))
 		findings->reaches_out |= facts.reaches_out;
 }
@@ -120,7 +120,7 @@ static void missing_note(const char *name, void *context)
 	finding_note(((struct findings *)context)->missing, name);
 }
 
-/* Whether lmdbio works with an LMDB of this version (lib/origin/origin_find.c). */
+/* Returns whether lmdbio works with an LMDB of this version (lib/origin/origin_find.c). */
 static bool is_understood(const char *version)
 {
 	unsigned major, minor, patch;
@@ -129,7 +129,7 @@ static bool is_understood(const char *version)
 	       minor == 9 && patch >= 17 && patch < 70;
 }
 
-/* What becomes of a program with such an LMDB inside: what it does with either format's files. */
+/* What a program with such an LMDB inside does with files of either format. */
 static const char later_does[] =
 	"that LMDB reads and writes data files of LMDB 1.0, and refuses those of LMDB 0.9 "
 	"(MDB_INVALID)";
@@ -139,14 +139,14 @@ static bool is_later(const char *version)
 	return strtoul(version, NULL, 10) >= 1;
 }
 
-/* What to do about an LMDB that cannot be reached. */
+/* Says what to do about an LMDB that a preloaded library cannot reach. */
 static const char *remedy_of(const char *path, const char *version)
 {
 	const char *base = basename(path);
 
 	if (is_later(version))
 		return ": link it with liblmdb.so.1 instead";
-	/* py-lmdb's two bindings. */
+	/* The two bindings of py-lmdb. */
 	if ((!strncmp(base, "cpython.", 8) && strstr(path, "/lmdb/")) ||
 	    !strncmp(base, "lmdb_cffi.", 10))
 		return ": build it with the system's LMDB (LMDB_FORCE_SYSTEM=1 pip install "
@@ -154,7 +154,7 @@ static const char *remedy_of(const char *path, const char *version)
 	return ": link it with liblmdb.so.0 instead";
 }
 
-/* Files that have LMDB where a preloaded library does not reach it; "" when there are none. */
+/* Describes files with an LMDB that a preloaded library does not reach; "" without any. */
 static bool hidden_describe(const struct findings *findings, char *text, size_t size)
 {
 	const char *path = *findings->defines ? findings->defines : findings->carries;
@@ -175,7 +175,7 @@ static bool hidden_describe(const struct findings *findings, char *text, size_t 
 	return true;
 }
 
-/* A program that was built for LMDB 1.0: an original of that version need not be there. */
+/* Judges a program built for LMDB 1.0. It needs no original of that version. */
 static enum preload_verdict later_judge(const char *program, const char *file, const char *how)
 {
 	const struct settings *settings = settings_get();
@@ -193,8 +193,8 @@ static enum preload_verdict later_judge(const char *program, const char *file, c
 		   facts.version, original);
 }
 
-/* A file whose calls reach lmdbio: `how` they do, which original serves them, and `but` what else.
- */
+/* Judges a file whose calls reach lmdbio. `how` says in which way, `but` what else to know. Names
+ * the original that serves them. */
 static enum preload_verdict reached_judge(const char *program, const struct findings *findings,
 					  const char *file, const char *how, const char *but)
 {
@@ -252,8 +252,8 @@ static enum preload_verdict findings_judge(const char *program, const struct fin
 	return say(PRELOAD_FAILS, program, "neither it nor its libraries use LMDB");
 }
 
-/* The interpreter of a script: the path behind "#!", and for env(1) the program that it would
- * look up. 1 when `path` is a script, 0 when it is not, -1 when its first line makes no sense. */
+/* Finds the interpreter of a script: the path behind "#!", and for env(1) the program that env
+ * would look up. Returns 1 if `path` is a script, 0 if not, -1 if its first line makes no sense. */
 static int script_interpreter(const char *path, char *interpreter)
 {
 	char line[PATH_MAX];

@@ -9,14 +9,13 @@ enum preload_verdict {
 	PRELOAD_UNKNOWN = 2,
 };
 
-/* Looks at the files alone; the program does not run, the dynamic loader does, to list libraries.
- * `program` is a path with a slash; `library` the absolute path of the drop-in; `preload` the whole
- * value of LD_PRELOAD that the program would get. One line with the reason goes to standard output.
- */
+/* Looks at the files alone. Does not run the program, only the dynamic loader, to list libraries.
+ * `program` is a path with a slash, `library` the absolute path of the drop-in, `preload` the whole
+ * value of LD_PRELOAD for the program. Prints one line with the reason on standard output. */
 enum preload_verdict preload_check(const char *program, const char *library, const char *preload);
 
-/* Runs the program (the environment is ready, LD_PRELOAD included) and reads from the dynamic
- * loader's own trace, children included, which library mdb_env_open was bound to. */
+/* Runs the program (the environment is ready, LD_PRELOAD included). Reads from the dynamic loader's
+ * own trace, children included, which library mdb_env_open was bound to. */
 enum preload_verdict preload_check_run(const char *program, char *const *arguments,
 				       const char *library);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Finds a program and becomes it, or says why not. */
+/* Finds a program and becomes it, or says why it cannot. */
 #include "program_start.h"
 
 #include "util/phrases.h"
@@ -48,7 +48,7 @@ int program_find(const char *name, char *found)
 		one = executable_check(found);
 		if (!one)
 			return 0;
-		if (one == EACCES) /* somewhere later there may be one that may be run */
+		if (one == EACCES) /* a later directory may have one that may be run */
 			rc = EACCES;
 		if (!at[length])
 			return rc;

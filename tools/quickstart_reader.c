@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a whole LMDB data set as a plain C program. It is linked with the original liblmdb and
- * knows nothing of lmdbio.
+/* Reads a whole LMDB data set, as a plain C program linked with the original liblmdb. It knows
+ * nothing of lmdbio.
  *
  * usage: quickstart_reader PATH [no-readahead]
  * Prints the number of records, of bytes in keys and values, and a hash over all of them.
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Eight bytes a step: the hash must not cost more than the reading. */
+/* Hashes eight bytes a step: the hash must not cost more than the reading. */
 static uint64_t hash_add(uint64_t hash, const MDB_val *part)
 {
 	const unsigned char *at = part->mv_data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Waits for a program and tells what it and its children have counted. */
+/* Waits for a program and reports the counters of the program and its children. */
 #include "config.h"
 #include "run_count.h"
 #include "run_server.h"
@@ -13,7 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Whether the processes of this one will be in the sum of another lmdbio-run. */
+/* Returns whether another lmdbio-run adds up the counters of this one's processes. */
 static bool is_counted_above(void)
 {
 	const char *where = getenv("LMDBIO_STATS_AT");
@@ -60,12 +60,13 @@ void run_count_end(struct run_count *count, pid_t program)
 		any |= report.sum.counters[i] != 0;
 	if (any)
 		stats_report_write(&report, &count->output);
-	/* Processes that go on tell the rest themselves. */
+	/* Processes that live longer report the rest themselves. */
 	atomic_store(&count->table.head->reporter, 0);
 	stats_table_close(&count->table);
 }
 
-/* As a program that this process had become would be killed with it. */
+/* Runs the program, which dies with its parent: a killed parent would have been the program
+ * itself. */
 static void program_run(pid_t parent, int (*start)(void *), void *context)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)

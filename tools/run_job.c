@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A program as one rank of a job whose MPI it never sees: the process that the launcher waits for,
- * between the program and the server. */
+/* Runs a program as one rank of a job whose MPI the program never sees. This process is the one
+ * that the launcher waits for, between the program and the server. */
 #include "config.h"
 #include "launcher.h"
 #include "run_count.h"
@@ -27,23 +27,24 @@
 
 enum { TOLD = 512 + PATH_MAX };
 
-/* Milliseconds from when all programs are over, or this one before it began, until a server that has
- * not ended MPI with the others is killed, and until the launcher is told of an end in its place: no
- * process is in a barrier of MPI's any more then. */
+/* Milliseconds after all programs are over, or after this one is over if MPI has not begun. Then a
+ * server that has not ended MPI with the others is killed, and the launcher is told of an end in
+ * its place: no process is in a barrier of MPI's any more. */
 enum { END_PATIENCE = 3000, LEAVE_PATIENCE = 4000 };
 
 struct program {
-	pid_t pid; /* 0: there is none */
-	int talk;  /* what the program waits for: what its node has in its variables, or the end */
+	pid_t pid;   /* 0: no program */
+	int talk;    /* the program waits on it for its node's variables, or its end */
 	int signals; /* signalfd */
-	bool begun;  /* it has been told; until then signals are for us */
+	bool begun;  /* it was told to begin; until then signals are for this process */
 	bool over;
 	int status;
 };
 
 /* --- the program ----------------------------------------------------------------------------- */
 
-/* The node's name and its LMDBIO_STAGED, each with its final 0: begin; the end alone: do not. */
+/* Waits in the program's process. The node's name and its LMDBIO_STAGED, each with its final 0,
+ * mean "begin"; end of file alone means "do not". */
 static void program_wait(int from, const struct run_job *job)
 {
 	static char told[TOLD];
@@ -71,7 +72,7 @@ static int program_fork(struct program *program, const struct run_job *job)
 	int ends[2];
 
 	program->signals = run_signals_take();
-	/* Not a pipe, on which a child that was killed would be a SIGPIPE. */
+	/* Not a pipe: writing to a pipe of a killed child raises SIGPIPE. */
 	if (program->signals < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return errno;
 	program->talk = ends[1];
@@ -91,7 +92,7 @@ static int program_fork(struct program *program, const struct run_job *job)
 	return 0;
 }
 
-/* Tells the program to begin, or (no node) that it will not. */
+/* Tells the program to begin, or (no node) that it will not begin. */
 static void program_release(struct program *program, const char *node, const char *staged)
 {
 	struct iovec told[] = {{.iov_base = (void *)(uintptr_t)node},
@@ -116,8 +117,8 @@ static void program_end(struct program *program, int status)
 	program->status = run_signal_status(status);
 }
 
-/* Before the program has begun: its process has them all blocked, so the kernel keeps for it what
- * it is sent. */
+/* Takes a signal before the program has begun. The program's process has all signals blocked, so
+ * the kernel keeps them for it. */
 static void signal_keep(struct program *program, int number)
 {
 	struct sigaction action;
@@ -140,7 +141,7 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 		signal_keep(program, number);
 		return;
 	}
-	if (!program->pid) { /* no process is there to take it */
+	if (!program->pid) { /* no process can take it */
 		program->over |= number == SIGINT || number == SIGTERM || number == SIGHUP;
 		return;
 	}
@@ -149,11 +150,11 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 
 /* --- the rank -------------------------------------------------------------------------------- */
 
-/* How far the ranks are with telling each other that all programs are over. */
+/* How far the ranks have agreed that all programs are over. */
 enum meeting {
-	MEETING_NONE, /* they have not begun, or are told by their servers */
+	MEETING_NONE, /* not begun, or the servers tell the ranks */
 	MEETING_COMING,
-	MEETING_WAITING, /* this one's program is over */
+	MEETING_WAITING, /* this rank's program is over */
 	MEETING_MET,
 };
 
@@ -161,13 +162,14 @@ struct rank {
 	const struct run_job *job;
 	struct program program;
 	pid_t server;
-	int talk;          /* with the server; -1: nothing is to be heard any more */
-	bool server_over;  /* it has ended, */
-	int server_status; /* so, as waitpid() says */
+	int talk;          /* socket to the server; -1: the server says nothing more */
+	bool server_over;  /* the server has ended */
+	int server_status; /* its status, as from waitpid() */
 	bool told_over;
 	enum meeting meeting;
-	uint64_t ended_at; /* ns: when all programs were over, or this one before it began; 0: not yet */
-	int ranks;       /* of the job, once MPI has begun; before: 0 */
+	uint64_t ended_at; /* ns: when all programs, or this one before MPI began, were over; 0:
+			      not yet */
+	int ranks;         /* of the job, once MPI has begun; until then 0 */
 };
 
 static void server_tell(struct rank *rank, enum run_word word)
@@ -178,7 +180,7 @@ static void server_tell(struct rank *rank, enum run_word word)
 		(void)send(rank->talk, &byte, 1, MSG_NOSIGNAL);
 }
 
-/* The server's news of how the start went. */
+/* Takes the server's news of how the start went. */
 static void start_take(struct rank *rank, const struct run_news *news)
 {
 	const struct run_job *job = rank->job;
@@ -193,7 +195,7 @@ static void start_take(struct rank *rank, const struct run_news *news)
 		server_tell(rank, RUN_LEAVE);
 	if (!job->start)
 		rank->program.status = 0;
-	if (!rank->program.over) /* by a signal, before it could begin */
+	if (!rank->program.over) /* a signal may have ended it before it began */
 		program_release(&rank->program, news->node, news->staged);
 }
 
@@ -208,7 +210,7 @@ static void news_take(struct rank *rank)
 	do {
 		n = recv(rank->talk, &heard, sizeof(heard), MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
-	if (n == 0) { /* it ends */
+	if (n == 0) { /* the server ends */
 		close(rank->talk);
 		rank->talk = -1;
 	}
@@ -220,7 +222,7 @@ static void news_take(struct rank *rank)
 	rank->ended_at = 0; /* an interrupted start ends in order */
 }
 
-/* Milliseconds from now until `after` the end (ended_at); -1: that is not known to have come. */
+/* Returns the milliseconds left until `after` past the end (ended_at), or -1 if no end is known. */
 static int patience_left(const struct rank *rank, int after)
 {
 	enum { MS_NS = 1000000 };
@@ -231,7 +233,7 @@ static int patience_left(const struct rank *rank, int after)
 	return gone < (uint64_t)after ? after - (int)gone : 0;
 }
 
-/* Which children have ended, or stopped. */
+/* Takes the children that have ended or stopped. */
 static void children_take(struct rank *rank)
 {
 	int status;
@@ -254,7 +256,7 @@ static void children_take(struct rank *rank)
 				rank->job->tool, WTERMSIG(status),
 				rank->program.over ? "" : "; the program goes on without it");
 	}
-	if (pid < 0) /* ECHILD: another wait has had them */
+	if (pid < 0) /* ECHILD: another wait has taken them */
 		rank->server_over = rank->program.over = true;
 }
 
@@ -268,7 +270,7 @@ static void signal_take(void *context, const struct signalfd_siginfo *info)
 		signal_pass(&rank->program, info);
 }
 
-/* What follows from the program's end, when it is known how the start went. */
+/* Acts on the program's end, once it is known how the start went. */
 static void end_step(struct rank *rank)
 {
 	if (rank->program.over && !rank->told_over) {
@@ -281,7 +283,8 @@ static void end_step(struct rank *rank)
 		rank->ended_at = clock_now();
 		server_tell(rank, RUN_LEAVE);
 	}
-	/* Interrupted while the server waits for other ranks in MPI's beginning, where it hears nothing. */
+	/* A signal ended the program while the server waits for other ranks in MPI_Init, where it
+	 * does not read its socket. */
 	if (rank->program.over && !rank->ranks && !rank->ended_at)
 		rank->ended_at = clock_now();
 }
@@ -316,7 +319,7 @@ static void rank_step(struct rank *rank)
 	end_step(rank);
 }
 
-/* Whether there is nothing to wait for. A program that has no news by now gets none. */
+/* Returns whether this rank has nothing to wait for. A program without news by now gets none. */
 static bool rank_is_over(const struct rank *rank)
 {
 	const struct program *program = &rank->program;
@@ -346,7 +349,7 @@ static int server_fork(struct rank *rank)
 	return rank->server < 0 ? errno : 0;
 }
 
-/* Whether it could tell neither the launcher nor the other ranks of its end. */
+/* Returns whether the server could tell neither the launcher nor the other ranks of its end. */
 static bool server_is_lost(const struct rank *rank)
 {
 	int status = rank->server_status;
@@ -355,20 +358,22 @@ static bool server_is_lost(const struct rank *rank)
 	       (WIFEXITED(status) && WEXITSTATUS(status) == RUN_SERVER_ALONE);
 }
 
-/* The end, for a server that is lost. */
+/* Ends the rank without its server, which is lost. */
 static void end_without_server(struct rank *rank)
 {
-	if (!rank->ranks) { /* it was killed before MPI had begun */
+	if (!rank->ranks) { /* the server was killed before MPI had begun */
 		launcher_greet();
 	} else if (rank->meeting == MEETING_MET) {
 		(void)poll(NULL, 0, patience_left(rank, LEAVE_PATIENCE));
 		launcher_leave();
-	} else if (rank->ranks > 1 && !rank->program.status) { /* whose servers wait for this one */
+	} else if (rank->ranks > 1 && !rank->program.status) { /* the other servers wait for this
+								  one */
 		rank->program.status = TOOL_FAILED;
 	}
 }
 
-/* The server, which would begin MPI, does not start: other ranks would wait for it. */
+/* Reports that the server, which would begin MPI, does not start. The greeted launcher ends the
+ * job. */
 static void start_fail(const struct run_job *job, int rc)
 {
 	fprintf(stderr, "%s: %s\n", job->tool, strerror(rc));

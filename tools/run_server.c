@@ -24,7 +24,7 @@ struct serving {
 	bool over, may_leave;
 };
 
-/* Takes a word; returns whether there was one. `flags` 0: waits for it. */
+/* Takes a word from the socket. Returns whether there was one. `flags` 0: waits for it. */
 static bool word_take(struct serving *serving, int flags)
 {
 	char word;
@@ -38,7 +38,7 @@ static bool word_take(struct serving *serving, int flags)
 	return n == 1;
 }
 
-/* struct mpi_work's look. */
+/* Implements struct mpi_work's look. */
 static bool work_is_over(void *context)
 {
 	struct serving *serving = context;
@@ -48,7 +48,7 @@ static bool work_is_over(void *context)
 	return serving->over;
 }
 
-/* What all ranks do before a program begins: they bring what it must find. */
+/* Brings the data that programs must find, in all ranks before a program begins. */
 static void news_of_fill(struct run_news *news, const struct mpi_module *module,
 			 const struct mpi_work *work)
 {
@@ -60,9 +60,9 @@ static void news_of_fill(struct run_news *news, const struct mpi_module *module,
 					: lmdbio_orig_mdb_strerror(news->rc));
 }
 
-/* MPI fails, and other servers may wait for this one: as when it is killed, the launcher tells when
- * all programs are over, and the processes that started the servers end them then (run_job.c).
- * Without a launcher that does, the job ends. */
+/* Leaves after a failure of MPI, while other servers may wait for this one. As when the server is
+ * killed, the launcher tells the ranks when all programs are over, and the parents of the servers
+ * end them then (run_job.c). Without a launcher that can do this, ends the job. */
 static void server_leave(const struct run_job *job, const struct mpi_module *module,
 			 const struct run_news *news)
 {
@@ -71,10 +71,10 @@ static void server_leave(const struct run_job *job, const struct mpi_module *mod
 	fprintf(stderr,
 		"%s: MPI fails: the server of this rank ends, and the program goes on without it\n",
 		job->tool);
-	_exit(RUN_SERVER_ALONE); /* without MPI's handlers of exit() */
+	_exit(RUN_SERVER_ALONE); /* without MPI's exit handlers */
 }
 
-/* Between begin and end of MPI. */
+/* Serves between begin and end of MPI. */
 static void server_work(const struct run_job *job, const struct mpi_module *module,
 			struct serving *serving, struct run_news *news)
 {
@@ -102,7 +102,7 @@ static void server_work(const struct run_job *job, const struct mpi_module *modu
 		serving->over = serving->may_leave = true;
 	if (!news->rc && job->start)
 		run_streams_leave();
-	if (!job->start && news->place.node_rank > 0) /* one a node is enough */
+	if (!job->start && news->place.node_rank > 0) /* one server a node is enough */
 		serving->over = true;
 	if (module->serve(&work))
 		server_leave(job, module, news);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Passes signals on, and stops and goes on with a program. */
+/* Passes signals on, and stops and continues with a program. */
 #include "config.h"
 #include "run_signals.h"
 
@@ -11,16 +11,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Those of the terminal's job control that no program blocks (SIGTTIN, SIGTTOU) stop both processes as
- * they are. */
+/* The signals to pass on. The terminal's SIGTTIN and SIGTTOU, which no program blocks, stop both
+ * processes without help. */
 static const int passed[] = {RUN_SIGNALS_PASSED, SIGTSTP, SIGCONT};
 
 static struct {
 	sigset_t blocked;
-	struct sigaction child; /* SIGCHLD's */
+	struct sigaction child; /* of SIGCHLD */
 } before;
 
-/* A process that has inherited SIGCHLD as ignored or blocked is not told of a child's end. */
+/* Saves the signal state. A process that inherited SIGCHLD as ignored or blocked does not learn of
+ * a child's end. */
 static void before_keep(void)
 {
 	const struct sigaction usual = {.sa_handler = SIG_DFL};
@@ -93,8 +94,8 @@ int run_signals_catch(const int *numbers)
 	return caught[0];
 }
 
-/* Without a witness: what the terminal has sent reached the program too; but that there is no terminal
- * any more, the leader of its session alone is told. */
+/* Returns whether this process alone got the signal, if there is no witness. The terminal's signals
+ * reached the program too, except a hangup: only the leader of its session gets that. */
 static bool is_ours_alone(const struct signalfd_siginfo *info)
 {
 	bool there, all = run_witness_has((int)info->ssi_signo, &there);
@@ -153,17 +154,19 @@ bool run_signals_step(int signals, pid_t program, int *ended)
 	return pid < 0 && errno == ECHILD;
 }
 
-/* The shell, which waits for this process, must see the job stop, and not before the program has:
- * it could still read what is typed for the shell. A program that ignores the signal or ends by it
- * stops nothing. In an orphaned process group the kernel stops neither of the two. */
+/* Stops this process. The shell, which waits for it, must see the job stop, and not before the
+ * program has: the program could still read what is typed for the shell. If the program ignores the
+ * signal or ends by it, nothing stops. In an orphaned process group the kernel stops neither of the
+ * two. */
 void run_signal_stop(void)
 {
 	sigset_t stop;
 
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTSTP);
-	/* Before it is let in, so that it is one with the terminal's, which may be pending: else
-	 * this process would stop once more after the shell has continued the job. */
+	/* Raised before it is unblocked, so that it merges with the terminal's, which may be
+	 * pending: otherwise this process would stop once more after the shell has continued the
+	 * job. */
 	raise(SIGTSTP);
 	sigprocmask(SIG_UNBLOCK, &stop, NULL);
 	sigprocmask(SIG_BLOCK, &stop, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Has a child take signals and tell of them through a pipe. */
+/* Has a child receive signals and report them through a pipe. */
 #include "config.h"
 #include "run_witness.h"
 
@@ -18,21 +18,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIGNALS = 32 }; /* those that do not queue */
+enum { SIGNALS = 32 }; /* the signals that do not queue */
 
-/* ns: how long a word and a signal may come apart, and how long to wait for a word that is on its way. */
+/* ns: how far apart a word and its signal may come, and how long to wait for a word on its way. */
 static const uint64_t patience = CLOCK_SECOND / 10, on_its_way = CLOCK_SECOND;
 
-/* heard[]: until when the word of each signal counts, ns. */
+/* heard[]: until when each signal's word counts, in ns. */
 static const uint64_t not_heard = 0, just_heard = UINT64_MAX;
 
 static struct {
-	pid_t pid; /* 0: there is none */
+	pid_t pid; /* 0: no witness */
 	int words; /* pipe of signal numbers, a byte each; -1: the witness is gone */
 	uint64_t heard[SIGNALS];
 } witness = {.words = -1};
 
-/* Tells first and takes then: at any time a signal is pending, or told. */
+/* Reports a signal before taking it: at any time a signal is pending or reported. */
 static void signals_tell(const sigset_t *set, int to)
 {
 	const struct timespec now = {0};
@@ -53,8 +53,8 @@ static void signals_tell(const sigset_t *set, int to)
 	}
 }
 
-/* Closes all descriptors but 0, also where the kernel does not know close_range(2), or a sandbox refuses
- * it. false: some may have stayed open. */
+/* Closes all descriptors but 0, even if the kernel does not know close_range(2), or a sandbox
+ * refuses it. Returns false if some may have stayed open. */
 static bool descriptors_close(void)
 {
 	const struct dirent *entry;
@@ -63,11 +63,11 @@ static bool descriptors_close(void)
 
 	if (!close_range(1, ~0U, 0))
 		return true;
-	close(1); /* so that there is one for the directory */
+	close(1); /* frees a number for the directory */
 	open_ones = opendir("/proc/self/fd");
 	if (!open_ones)
 		return false;
-	while (any) { /* the directory's entries may move while some go */
+	while (any) { /* the directory's entries may move during the loop */
 		any = false;
 		rewinddir(open_ones);
 		while ((entry = readdir(open_ones))) {
@@ -80,8 +80,8 @@ static bool descriptors_close(void)
 	return true;
 }
 
-/* Nothing of what this process has open stays so: a stream of the program's, or its door to the
- * launcher, must be seen to end. */
+/* Runs the witness. It closes all descriptors that it inherited: their readers must see the end of
+ * a program's stream or of the connection to the launcher. */
 static void live(const sigset_t *set, int to, pid_t parent)
 {
 	struct pollfd ready = {.events = POLLIN};
@@ -147,7 +147,7 @@ void run_witness_settle(void)
 			witness.heard[number] = clock_now() + patience;
 }
 
-/* Whether a signal waits for the witness to get a processor. */
+/* Returns whether a signal is pending for the witness, which waits for a processor. */
 static bool is_pending(int number)
 {
 	char line[128], *mask;
@@ -174,7 +174,8 @@ bool run_witness_has(int number, bool *there)
 
 	*there = number > 0 && number < SIGNALS;
 	while (*there) {
-		/* Before the words: a signal is told before it is not pending any more. */
+		/* Checked before the words: the witness reports a signal before it stops being
+		 * pending. */
 		if (is_pending(number))
 			end = longest;
 		run_witness_hear();
@@ -194,7 +195,8 @@ void run_witness_end(void)
 {
 	if (!witness.pid)
 		return;
-	/* Another wait for any child may have taken its end: then the number is not its own any more. */
+	/* Another wait for any child may have taken its end: then the number may be another
+	 * process's. */
 	if (!waitpid(witness.pid, NULL, WNOHANG)) {
 		kill(witness.pid, SIGKILL);
 		while (waitpid(witness.pid, NULL, 0) < 0 && errno == EINTR)

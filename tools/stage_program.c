@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tells the waiting child what it must know and what it must forget. */
+/* Tells the waiting child its variable, and closes what it must not inherit. */
 #include "config.h"
 #include "launcher.h"
 #include "program_start.h"
@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Signals that are passed on to the program, and SIGCHLD. A terminal stops this process as it is. */
+/* Signals to pass on to the program, and SIGCHLD. The terminal's stops reach this process
+ * directly. */
 static const int signals[] = {RUN_SIGNALS_PASSED, SIGCHLD, 0};
 
 int stage_program_become(void *arguments)
@@ -25,7 +26,8 @@ int stage_program_become(void *arguments)
 	return program_become("lmdbio-stage", arguments);
 }
 
-/* "NAME=VALUE" and the pipe's end: begin; the end alone: do not. */
+/* Waits in the child. "NAME=VALUE" and end of file mean "begin"; end of file alone means "do
+ * not". */
 static void child(int from, char **arguments)
 {
 	static char told[PATH_MAX + 64];
@@ -68,11 +70,11 @@ int stage_program_run(struct stage_program *program, const char *variable, const
 {
 	int status = TOOL_FAILED, caught = run_signals_catch(signals);
 
-	if (caught < 0 || tool_signal) { /* since the ranks have agreed that none had come */
+	if (caught < 0 || tool_signal) { /* came after the ranks had agreed that there was none */
 		stage_program_drop(program);
 		return tool_signal ? tool_signal_status() : TOOL_FAILED;
 	}
-	/* If it is gone already, what it has ended with is seen below. */
+	/* If the child is gone already, run_signals_step() below returns its status. */
 	(void)dprintf(program->pipe, "%s=%s", variable, value);
 	close(program->pipe);
 	while (!run_signals_step(caught, program->pid, &status))

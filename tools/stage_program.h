@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Starts a program after a staging that must begin before it.
+/* Starts a program after a staging that must begin before the program.
  *
- * MPI wants to find its process as the launcher has made it, so the program is forked first and
- * waits until it is told to begin.
+ * MPI wants its process as the launcher made it. So the program is forked first, and waits until it
+ * is told to begin.
  */
 #ifndef LMDBIO_TOOLS_STAGE_PROGRAM_H
 #define LMDBIO_TOOLS_STAGE_PROGRAM_H
@@ -10,23 +10,23 @@
 #include <sys/types.h>
 
 struct stage_program {
-	pid_t pid; /* 0: there is none */
+	pid_t pid; /* 0: no program */
 	int pipe;
 };
 
-/* Forks; `arguments` is what will be run, NULL-terminated. Returns 0 or errno. */
+/* Forks. `arguments` is the command to run, NULL-terminated. Returns 0 or errno. */
 int stage_program_fork(struct stage_program *program, char **arguments);
 
-/* Lets it begin with a variable of its environment set ("" as value: not), and waits for its end;
- * signals are passed on. Returns its exit status, 128 + the signal that ended it, 126 or 127 when it
- * could not be started; where tool_signal is set already it does not begin, and that is the status. */
+/* Lets the program begin with a variable of its environment set (value "": not set), passes signals
+ * on and waits for its end. Returns its exit status, 128 plus the signal that ended it, or 126 or
+ * 127 if it could not start. If tool_signal is set already, returns its status, and the program
+ * does not begin. */
 int stage_program_run(struct stage_program *program, const char *variable, const char *value);
 
-/* Becomes the program. Returns only where that fails, after a line on standard error: 126 or 127.
- */
+/* Becomes the program. Returns 126 or 127 only if that fails, after a message on standard error. */
 int stage_program_become(void *arguments);
 
-/* It is not to begin at all. */
+/* Ends the waiting child without the program. */
 void stage_program_drop(struct stage_program *program);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Chooses what of a container's header and index is worth showing. */
+/* Chooses the fields of a container's header and index to show. */
 #include "stat_container.h"
 
 #include "tool_common.h"

@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
-/* The container that stands at `path` (or in that directory): its ratio, and one line for each
- * chunk. Printed, or put into *json when that is not NULL, which stays NULL for a data file that is
- * no container. Returns 0; MDB_INVALID when it is none (only without json), or as
+/* Shows the container at `path` (or in that directory): its ratio, and one line for each chunk.
+ * Prints them, or puts them into *json if `json` is not NULL; *json stays NULL for a data file that
+ * is no container. Returns 0, MDB_INVALID if it is no container (only without json), or as
  * io_open_container(). */
 int stat_container(const char *path, json_t **json);
 

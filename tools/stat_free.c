@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The list of one transaction: page i counted from the lowest. */
+/* The page numbers that one transaction freed: page i counts from the lowest. */
 struct freed {
 	uint64_t txnid, count;
 	const uint8_t *ids;
@@ -19,7 +19,7 @@ static uint64_t freed_page(const struct freed *freed, uint64_t i)
 	return load64(freed->ids + (freed->count - 1 - i) * sizeof(uint64_t));
 }
 
-/* How many pages from page i on follow each other. */
+/* Returns how many consecutive pages begin with page i. */
 static uint64_t freed_span(const struct freed *freed, uint64_t i)
 {
 	uint64_t span = 1;

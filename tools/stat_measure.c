@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Turns a walk over a tree into numbers. */
+/* Measures a tree by a walk. */
 #include "stat_measure.h"
 
 #include "tool_common.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Holds the words and the order in which numbers are shown. */
+/* Prints lmdbio-stat's numbers, with their words and in their order. */
 #include "stat_report.h"
 
 #include "tool_common.h"

@@ -9,19 +9,19 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* What of a measure is wanted. */
+/* The parts of a measure to print. */
 enum stat_part {
 	STAT_RECORDS = 1,
 	STAT_SIZES = 2,
 	STAT_LAYOUT = 4,
 };
 
-/* The five lines of mdb_stat about a database. */
+/* Prints mdb_stat's five lines about a database. */
 void stat_print_record(const struct tree_record *record);
-/* The lines below them. `parts`: enum stat_part bits. */
+/* Prints the lines below them. `parts`: enum stat_part bits. */
 void stat_print_measure(const struct measure *measure, unsigned parts);
 
-/* One member of "databases". `name` NULL: the main one; `measure` is looked at for `parts`. */
+/* Makes one member of "databases". `name` NULL: the main one. `parts`: as above. */
 json_t *stat_json_database(const char *name, const struct tree_record *record,
 			   const struct measure *measure, unsigned parts);
 json_t *stat_json_environment(const MDB_envinfo *info, uint32_t page_size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Makes a parser and a help text of the table of a command's options. */
+/* Makes a parser and a help text from a command's table of options. */
 #include "tool_common.h"
 
 #include "util/phrases.h"
@@ -35,7 +35,7 @@ static int option_arguments(const struct tool_option *option)
 	return *option->argument == '[' ? optional_argument : required_argument;
 }
 
-/* What getopt_long() wants to be given. */
+/* The tables that getopt_long() takes. */
 struct getopt_tables {
 	char letters[3 * TOOL_OPTIONS_MAX + 4];
 	struct option names[TOOL_OPTIONS_MAX + 3];
@@ -67,9 +67,9 @@ static void tables_fill(struct getopt_tables *tables, const struct tool *tool)
 	*letter = 0;
 }
 
-/* Takes the numbers of standard descriptors that the caller has closed: otherwise the next open() would get one, and
- * output would be written into that file, perhaps a data set. Using such a descriptor fails, and a program that is
- * started has it closed. */
+/* Occupies the standard descriptors that the caller closed. Otherwise the next open() would get
+ * one, and output would go into that file, perhaps a data set. Using such a descriptor fails, and a
+ * program that the command starts has it closed. */
 static void standard_files_hold(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -87,8 +87,8 @@ int tool_option_next(const struct tool *tool, int argc, char **argv)
 		standard_files_hold();
 		tables_fill(&tables, tool);
 		known = tool;
-		/* getopt_long() names the command by it: without the directories, as all else does.
-		 */
+		/* getopt_long() names the command by argv[0]: drop the directories, as other
+		 * messages do. */
 		if (argc)
 			argv[0] = basename(argv[0]);
 		if (argc == 2 && !strcmp(argv[1], "--table-of-options")) {
@@ -191,7 +191,7 @@ void tool_version(const struct tool *tool)
 
 static void complain(const struct tool *tool, const char *format, va_list arguments)
 {
-	char line[PATH_MAX + 1024]; /* what is wrong stands behind the path */
+	char line[PATH_MAX + 1024]; /* the fault follows the path */
 
 	vsnprintf(line, sizeof(line), format, arguments);
 	fprintf(stderr, "%s: %s\n", tool->name, line);
@@ -253,13 +253,13 @@ bool tool_setting_take(const struct tool *tool, const char *option, const char *
 {
 	const char *allowed = settings_refuses(variable, value);
 
-	/* A variable without a value counts as none; an option is given for its value. */
+	/* A variable without a value counts as unset, but an option is given for its value. */
 	if (!*value) {
 		tool_usage_error(tool, "%s wants a value", option);
 		return false;
 	}
 
-	/* A directory of each node is not known before the node's number is. */
+	/* The directory of each node is unknown until the node's number is known. */
 	if (allowed && strstr(value, "%n") && !strcmp(variable, "LMDBIO_STAGED"))
 		allowed = NULL;
 	if (allowed) {
@@ -317,7 +317,7 @@ static void signal_note(int number)
 		signal(number, SIG_DFL);
 }
 
-/* SIGQUIT asks for a core, which the kernel writes for a process that ends by it. */
+/* Ends by SIGQUIT, which asks for a core: the kernel writes one if the signal ends the process. */
 static void signal_quit(void)
 {
 	if (tool_signal != SIGQUIT)
@@ -326,8 +326,8 @@ static void signal_quit(void)
 	raise(SIGQUIT);
 }
 
-/* A write past the limit of a file's length then fails with EFBIG. Unlike an ignored signal, a caught one has its
- * default again in a program that the command starts. */
+/* Does nothing: a write past the file length limit then fails with EFBIG. Unlike an ignored signal,
+ * a caught one has its default again in a program that the command starts. */
 static void signal_pass(int number)
 {
 	(void)number;
@@ -342,7 +342,7 @@ void tool_signals_catch(void)
 	static bool at_exit;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		/* What the caller ignores (nohup) stays ignored. */
+		/* Signals that the caller ignores (nohup) stay ignored. */
 		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
 	if (!sigaction(SIGXFSZ, NULL, &before) && before.sa_handler == SIG_DFL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Opens an environment as env_open() does, and explains what fails. */
+/* Opens an environment as env_open() does, and explains failures. */
 #include "tool_env.h"
 
 #include "container/container.h"
@@ -53,8 +53,8 @@ int tool_read_status(int rc)
 		       : TOOL_FAILED;
 }
 
-/* Why programs read a data file through the page cache, by the rules of lib/env/env_store.c; NULL:
- * they do not. */
+/* Returns why programs read a data file through the page cache, by the rules of
+ * lib/env/env_store.c, or NULL if they do not. */
 static const char *cache_reason(int fd)
 {
 	const char *store = getenv("LMDBIO_STORE"), *backend, *why;
@@ -126,7 +126,7 @@ int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret)
 	char *name;
 	int rc;
 
-	/* The commands know nothing of forwarded environments. */
+	/* The commands do not support forwarded environments. */
 	unsetenv("LMDBIO_DISABLE");
 	if ((rc = env_create(&env)))
 		return rc;
@@ -136,7 +136,7 @@ int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret)
 	rc = name ? env_open(env, name, flags | MDB_RDONLY, 0664) : ENOMEM;
 	free(name);
 	if (!rc && env->mode != ENV_OWN)
-		rc = EPERM; /* a set-uid program reads nothing by itself */
+		rc = EPERM; /* lmdbio reads nothing itself in a set-uid program */
 	if (rc) {
 		env_close(env);
 		return rc;
@@ -222,7 +222,8 @@ char *tool_data_name(const char *path)
 		if (!access(name, F_OK))
 			return name;
 	}
-	name[strlen(name) - strlen(".zst")] = 0; /* neither: the usual one is missed */
+	name[strlen(name) - strlen(".zst")] = 0; /* neither file exists: report the usual name as
+						    missing */
 	return name;
 }
 
@@ -257,8 +258,8 @@ int tool_names_next(struct tool_cursor *cursor, MDB_txn *txn, char **ret, MDB_db
 			return 0;
 		}
 		free(name);
-		/* A record has a code of LMDB's; an errno is of a database that could not be opened. Damage shows
-		 * in the next step as well, but as MDB_BAD_TXN. */
+		/* A code of LMDB's concerns a record; an errno concerns a database that could not
+		 * be opened. Damage shows in the next step as well, but as MDB_BAD_TXN. */
 		if (rc > 0 || txn->snapshot.blocked)
 			return rc;
 	}

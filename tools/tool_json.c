@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Puts texts that people and file systems have made into JSON. */
+/* Puts texts from users and file systems into JSON. */
 #include "tool_json.h"
 
 #include "tool_common.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Writes what a command makes to a named file that is whole or not there. */
+/* Writes a command's output to a named file that is complete or absent. */
 #include "tool_output.h"
 
 #include "output_path.h"
@@ -17,9 +17,10 @@
 #include <unistd.h>
 
 static struct {
-	const char *name; /* as the person wrote it; NULL: there is no such file */
+	const char *name; /* as the user wrote it; NULL: no such file */
 	struct output_path path;
-	char *partial; /* the name of what is written in its directory, or NULL: the file itself */
+	char *partial; /* the name of the unfinished file in that directory; NULL: the file
+			  itself is written */
 	FILE *stream;  /* NULL: standard output */
 	const char *spared; /* a data set, or NULL */
 } output;
@@ -40,7 +41,7 @@ static bool is_spared(const struct stat *st)
 	return found;
 }
 
-/* What the user can do about a file that cannot be written. */
+/* Says what the user can do about a file that cannot be written. */
 static const char *output_remedy(int rc)
 {
 	switch (rc) {
@@ -63,15 +64,15 @@ static int output_failed(const struct tool *tool, int rc)
 	return TOOL_FAILED;
 }
 
-/* Whether what is written still has the name that it was given: without locks, another command may
- * have taken it. */
+/* Returns whether the written file still has its name: without locks, another command may have
+ * taken the name. */
 static bool partial_is_ours(int fd)
 {
 	return partial_is_named(output.path.directory, output.partial, fd);
 }
 
-/* A new file beside the one that is wanted, with its mode if it is there. Returns 0, or why none can
- * be made there. */
+/* Makes a new file beside the wanted one, with that file's mode if it exists. Returns 0, or why
+ * none can be made there. */
 static int partial_make(const struct stat *like, int *fd)
 {
 	bool resumed;
@@ -118,7 +119,7 @@ static int whole_open(const struct stat *like)
 	return -1;
 }
 
-/* Whether the directory lets a file be replaced by its owner alone. */
+/* Returns whether only the owner of a file may replace it in the directory. */
 static bool is_kept_by_directory(const struct stat *st)
 {
 	struct stat directory;
@@ -127,16 +128,15 @@ static bool is_kept_by_directory(const struct stat *st)
 	       (directory.st_mode & S_ISVTX) && directory.st_uid != geteuid();
 }
 
-/* Whether a new file may take the place of what was found: a file of one name that the person may
- * write. What /dev/stdout leads to may have no name (a pipe, a deleted file) and is written as it
- * is. */
+/* Returns whether a new file may replace the found one: a file of one name that the user may write.
+ * The target of /dev/stdout may have no name (a pipe, a deleted file) and is written in place. */
 static bool is_replaceable(const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_nlink == 1 && !output.path.is_descriptor &&
 	       !is_kept_by_directory(st) && !faccessat(output.path.directory, output.path.name, W_OK, 0);
 }
 
-/* The descriptor of what is to be written, or -1, and the person has been told. */
+/* Returns the descriptor to write to, or -1 after a message. */
 static int output_open(const struct tool *tool, const char *path)
 {
 	int rc = output_path_find(&output.path, path), fd = -1;
@@ -171,7 +171,7 @@ static int output_open(const struct tool *tool, const char *path)
 	return fd;
 }
 
-/* Takes away what is not whole. */
+/* Removes the incomplete file. */
 static void output_drop(const struct tool *tool, int fd)
 {
 	struct stat st;
@@ -215,7 +215,7 @@ FILE *tool_output_beside(const struct tool *tool, const char *path)
 	return output.stream;
 }
 
-/* Gives what is whole the name that is wanted. */
+/* Gives the complete file its final name. */
 static bool output_rename(int fd)
 {
 	if (!output.partial)
@@ -238,7 +238,7 @@ int tool_output_commit(const struct tool *tool, int status, bool whole)
 	failed = ferror(stream);
 	errno = 0;
 	failed = fflush(stream) || failed;
-	/* Some file systems tell only now that they are full. */
+	/* Some file systems report only now that they are full. */
 	if (!failed && output.partial && fsync(fileno(stream)) && errno != EINVAL)
 		failed = true;
 	if (!failed && whole) {
@@ -247,7 +247,7 @@ int tool_output_commit(const struct tool *tool, int status, bool whole)
 		failed = true;
 	}
 	if (failed && !tool_signal) {
-		/* stdio forgets which error it was when a later write goes well. */
+		/* stdio forgets the errno of a write when a later write succeeds. */
 		status = TOOL_FAILED;
 		if (errno)
 			output_failed(tool, errno);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Writes what a command makes to a named file that is whole or not there. A command has one such
+/* Writes a command's output to a named file that is complete or absent. A command has one such
  * file. */
 #ifndef LMDBIO_TOOLS_TOOL_OUTPUT_H
 #define LMDBIO_TOOLS_TOOL_OUTPUT_H
@@ -8,23 +8,23 @@
 
 #include <stdio.h>
 
-/* The data set that the command reads: its data file is refused as the output file. */
+/* Names the data set that the command reads: its data file is refused as the output file. */
 void tool_output_spare(const char *data_set);
 
-/* Standard output becomes the file `path`. What is written goes to ".NAME.lmdbio-partial" beside
- * it, which takes its name in tool_output_commit(): a file that was there before stays until then.
- * Where no file can be made beside it, or it is a device, a pipe or what /dev/stdout leads to, it
- * is written in place. Links on the way are followed as output_path_find() says. Returns 0 or
- * TOOL_FAILED, and the person has been told. */
+/* Makes standard output the file `path`. The output goes to ".NAME.lmdbio-partial" beside it, which
+ * gets the name in tool_output_commit(); an existing file stays until then. Output is written in
+ * place if no file can be made beside `path`, or if it is a device, a pipe or the target of
+ * /dev/stdout. Links on the way are followed as output_path_find() says. Returns 0, or TOOL_FAILED
+ * after a message. */
 int tool_output_file(const struct tool *tool, const char *path);
 
-/* The same for a command that prints something else to standard output: a stream of its own, or
- * NULL, and the person has been told. */
+/* The same for a command that prints something else to standard output. Returns a stream of its
+ * own, or NULL after a message. */
 FILE *tool_output_beside(const struct tool *tool, const char *path);
 
-/* As tool_output_end(), for the stream that goes to the file. If all was written and
- * `whole` says that this is all there is, the file gets its name; otherwise it is removed, and
- * where that cannot be, a person is told that it is not whole. */
+/* As tool_output_end(), for the stream to the file. If all was written, and `whole` says that the
+ * output is complete, the file gets its name. Otherwise the file is removed; if that fails, a
+ * message says that it is incomplete. */
 int tool_output_commit(const struct tool *tool, int status, bool whole);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Finds the libraries that came with a command, and sees whether its processes are one job. */
+/* Finds the libraries of a command's installation, and checks whether its processes are one job. */
 #include "config.h"
 #include "tool_place.h"
 
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether the file is in root/below; then `path` is its name without ".." and links in the
- * directory. The last part stays as it is, for it shall stand so in a batch script. */
+/* Returns whether the file is in root/below. `path` becomes its name, the directory without ".."
+ * and links. The last part stays as it is: a batch script shall contain it so. */
 static bool file_is_below(const char *root, const char *below, const char *name, char *path)
 {
 	char directory[PATH_MAX], resolved[PATH_MAX];
@@ -29,7 +29,7 @@ static bool file_is_below(const char *root, const char *below, const char *name,
 	       snprintf(path, PATH_MAX, "%s/%s", resolved, name) < PATH_MAX && !access(path, R_OK);
 }
 
-/* The directory of the running command, and the prefix if that is an installed one, else "". */
+/* Finds the directory of the running command, and the prefix of its installation, else "". */
 static void place_here(char here[PATH_MAX], char prefix[PATH_MAX])
 {
 	static const char bin[] = BINDIR_BELOW_PREFIX; /* "/bin" */
@@ -45,7 +45,7 @@ static void place_here(char here[PATH_MAX], char prefix[PATH_MAX])
 		snprintf(prefix, PATH_MAX, "%.*s", (int)(length - (sizeof(bin) - 1)), here);
 }
 
-/* A tool of the build tree lies in tools/ or, as libtool has it, in tools/.libs/. */
+/* Finds a file of the build tree: a tool lies in tools/ or, as libtool has it, in tools/.libs/. */
 static bool place_built(const char *here, const char *built, const char *folder, const char *name,
 			char *path)
 {
@@ -159,8 +159,8 @@ static int number_of(const char *variable)
 	return text ? atoi(text) : 0;
 }
 
-/* MPICH's own launcher, and srun with a PMI that MPICH speaks, set PMI_SIZE; it stays in the
- * environment of a program whose door to the launcher lmdbio-run has taken away. Open MPI's mpirun may
+/* MPICH's own launcher sets PMI_SIZE, and so does srun with a PMI that MPICH speaks. It stays in
+ * the environment of a program that lmdbio-run has cut off from the launcher. Open MPI's mpirun may
  * itself run under srun. */
 void tool_place_tasks(const char *command, const struct mpi_place *place)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A key that follows `before` (mv_data NULL: it is the first) inside the page's range. */
+/* Judges a key that follows `before` (mv_data NULL: it is the first) inside the page's range. */
 static void judge_order(struct walker *walker, struct walk_tree *tree, struct walk_place where,
 			unsigned i, const MDB_val *before, const MDB_val *key,
 			const struct walk_range *range)
@@ -41,8 +41,8 @@ static bool entry_take(struct walker *walker, const struct walk_page *page, cons
 	return true;
 }
 
-/* The length of entry i in bytes, 0 when it leaves the page. A branch page's entry is its header
- * and its key. */
+/* Returns the length of entry i in bytes, 0 if it leaves the page. A branch page's entry is its
+ * header and its key. */
 static size_t entry_length(const struct page_layout *layout, const struct walk_page *page,
 			   unsigned i, struct entry *entry)
 {
@@ -54,7 +54,7 @@ static size_t entry_length(const struct page_layout *layout, const struct walk_p
 			return 0;
 		return ENTRY_KEY + entry->key_size;
 	}
-	/* LMDB 1.0 compares a database's name with the NUL that ends it. */
+	/* LMDB 1.0 compares a database's name with the NUL at its end. */
 	if (!page_whole_entry(layout, page->bytes, page->size, i, entry))
 		return 0;
 	return (size_t)(entry->data - entry->key) + ENTRY_KEY +
@@ -103,14 +103,14 @@ void walk_judge_entries(struct walker *walker, struct walk_tree *tree, struct wa
 				    "duplicate %u has flags %#x and %u bytes of value", i,
 				    entry.flags, entry.data_size);
 		if (branch && i == 0)
-			continue; /* it has no key of its own */
+			continue; /* entry 0 has no key of its own */
 		key = (MDB_val){entry.key_size, (void *)(uintptr_t)entry.key};
 		if (!entry.key_size && tree->kind != WALK_DUPLICATES)
 			walk_damage(walker, tree, where, "entry %u has no key", i);
 		judge_order(walker, tree, where, i, &before, &key, range);
 		before = key;
 	}
-	/* LMDB moves entries together whenever one goes or changes its size. */
+	/* LMDB compacts the entries whenever one is removed or changes its size. */
 	room = page->size - upper - (page->size == walker->snapshot->page_size ? walker->sum : 0);
 	if (filled != room)
 		walk_damage(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Judges what each page of a tree must be for the tree to be whole. */
+/* Judges whether each page of a tree is as the tree needs it. */
 #include "tree_walk_private.h"
 
 #include <errno.h>
@@ -30,7 +30,8 @@ static void walk_doubt(struct walker *walker, const struct walk_tree *tree, stru
 	va_end(arguments);
 }
 
-/* The bytes of `count` pages to which something at `from` leads. Returns whether they are there. */
+/* Finds the bytes of `count` pages that something at `from` leads to. Returns whether they
+ * exist. */
 static bool pages_reach(struct walker *walker, struct walk_tree *tree, struct walk_place from,
 			uint64_t number, uint64_t count, const uint8_t **bytes)
 {
@@ -77,7 +78,7 @@ static bool page_take(struct walker *walker, struct walk_tree *tree, struct walk
 	return true;
 }
 
-/* An overflow run. *pages: those that belong to it, 0 when it is not to be used. */
+/* Walks an overflow run. *pages: the pages of the run, 0 if it must not be used. */
 static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_place from,
 		     const struct entry *entry, uint64_t *pages)
 {
@@ -115,7 +116,7 @@ static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_
 		*pages = walker->lenient && needed <= view->limit - number ? needed : 0;
 		return;
 	}
-	/* What is behind the end of the file is spare. */
+	/* Pages behind the end of the file are spare. */
 	for (i = number; i < view->limit && i - number < *pages; i++) {
 		if (!page_take(walker, tree, from, i)) {
 			if (!walker->lenient)
@@ -151,7 +152,7 @@ static void visit_duplicates(struct walker *walker, const struct walk_tree *tree
 	}
 }
 
-/* The duplicates of one key that stand in the entry. Returns how many there are. */
+/* Walks the duplicates of one key inside the entry. Returns how many there are. */
 static uint64_t walk_sub_page(struct walker *walker, struct walk_tree *tree,
 			      const struct walk_page *leaf, const struct entry *entry)
 {
@@ -191,7 +192,7 @@ static uint64_t walk_sub_page(struct walker *walker, struct walk_tree *tree,
 	return page.count;
 }
 
-/* The duplicates of one key that are a tree of their own. Returns how many there are. */
+/* Walks the duplicates of one key in a tree of their own. Returns how many there are. */
 static uint64_t walk_duplicates(struct walker *walker, struct walk_tree *tree,
 				struct walk_place where, const struct entry *entry)
 {
@@ -264,7 +265,7 @@ static void walk_record(struct walker *walker, struct walk_tree *tree, const str
 		    entry->flags, entry->data_size);
 }
 
-/* Whether a page's header is a tree page's. */
+/* Returns whether a page has the header of a tree's page. */
 static bool judge_header(struct walker *walker, struct walk_tree *tree, struct walk_page *page)
 {
 	unsigned flags = page_flags(walk_layout(walker), page->bytes),
@@ -366,7 +367,7 @@ static void walk_leaf(struct walker *walker, struct walk_tree *tree, const struc
 			walk_record(walker, tree, page, &entry);
 }
 
-/* Page `number` and all below it, at `depth` from the root's 1 on. */
+/* Walks page `number` and all pages below it; `depth` counts from 1 at the root. */
 static void walk_page(struct walker *walker, struct walk_tree *tree, struct walk_place from,
 		      uint64_t number, unsigned depth, const struct walk_range *range)
 {
@@ -395,8 +396,8 @@ static void count_compare(struct walker *walker, const struct walk_tree *tree, c
 			    (unsigned long long)said, what, (unsigned long long)found);
 }
 
-/* LMDB 0.9.36 adds the pages of duplicates' trees to their database's counts, as others do not: a
- * file that both have changed may say anything. */
+/* Compares a database's counts of pages. LMDB 0.9.36 includes the pages of duplicates' trees, other
+ * releases do not, so a file that both have changed may have any number. */
 static void count_compare_outer(struct walker *walker, const struct walk_tree *tree,
 				const char *what, uint64_t said, uint64_t found, uint64_t more)
 {
@@ -427,7 +428,7 @@ static void compare_record(struct walker *walker, const struct walk_tree *tree)
 	count_compare(walker, tree, "leaf pages", record->leaf_pages, counts->leaf_pages);
 }
 
-/* The fields of a record that do not count anything. */
+/* Judges the fields of a record that count nothing. */
 static void judge_record(struct walker *walker, const struct walk_tree *tree)
 {
 	unsigned flags = tree->record.flags, allowed = tree_flags, needed = 0;

@@ -7,12 +7,12 @@
 
 #include "format/page.h"
 
-/* The keys that a page may hold: from `low` on, below `high`; mv_data NULL: no bound. */
+/* The keys that a page may hold: from `low` to below `high`; mv_data NULL: no bound. */
 struct walk_range {
 	MDB_val low, high;
 };
 
-/* One page of a tree, or a sub-page, that is being judged. */
+/* A page of a tree, or a sub-page, during its judgement. */
 struct walk_page {
 	const uint8_t *bytes;
 	uint32_t size;
@@ -25,10 +25,9 @@ static inline const struct page_layout *walk_layout(const struct walker *walker)
 	return snapshot_layout(walker->snapshot);
 }
 
-/* tree_page.c: judges the entries or items of a page for themselves and against each other: inside
- * the page, none over another, keys in order and in range. A page whose entries lie over each other
- * gets a smaller count: what is followed has a byte of the page to itself, or a walk could be
- * endless. */
+/* tree_page.c: judges the entries or items of a page, each and against each other: inside the page,
+ * not overlapping, keys in order and in range. Reduces the count of a page with overlapping
+ * entries: each entry that the walk follows has a byte of its own, or the walk could be endless. */
 void walk_judge_entries(struct walker *walker, struct walk_tree *tree, struct walk_page *page,
 			const struct walk_range *range);
 void walk_judge_items(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,

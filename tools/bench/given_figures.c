@@ -10,8 +10,8 @@
 /* Ratios between these two are called "as fast". */
 static const double as_fast_from = 0.95, as_fast_to = 1.05;
 
-/* A run that was stopped is rated without the first quarter of its time: reading ahead begins then,
- * and what it has brought when the run is stopped would be nobody's. */
+/* Computes a run's rate. A stopped run is rated without the first quarter of its time: reading
+ * ahead begins then, and the last data read ahead would count for no record. */
 static double rate_of(const struct bench_result *run, bool bytes)
 {
 	uint64_t begin = run->begin, early = 0, all = bytes ? run->bytes : run->records;
@@ -87,9 +87,8 @@ void given_ratio_text(const struct given_ratio *ratio, char text[RATIO_TEXT])
 		 ratio->greatest);
 }
 
-/* What the verdict takes a row for: a ratio whose interval lies on both sides of 1 shows no
- * difference. Where there is no interval, the smallest and the largest of the pairs stand for it.
- */
+/* Returns the ratio for the verdict: 1, no difference, if the interval lies on both sides of 1.
+ * Without an interval the least and greatest pair replace it. */
 static double ratio_told(const struct given_row *row)
 {
 	struct given_ratio ratio = given_ratio(row);
@@ -99,7 +98,7 @@ static double ratio_told(const struct given_row *row)
 	return ratio.least < 1 && ratio.greatest > 1 ? 1 : ratio.median;
 }
 
-/* "3.1", "31". */
+/* Writes a factor as "3.1" or "31". */
 static const char *factor(double value, char text[16])
 {
 	snprintf(text, 16, value < 10 ? "%.1f" : "%.0f", value);
@@ -120,7 +119,7 @@ static bool is_as_fast(double ratio)
 	return ratio >= as_fast_from && ratio <= as_fast_to;
 }
 
-/* What ratios from `low` to `high` mean, of rows that are cold or warm. */
+/* Says what ratios from `low` to `high` mean, for cold or warm rows. */
 static void phrase(char *text, size_t size, double low, double high, const char *state)
 {
 	double mean = sqrt(low * high);
@@ -195,7 +194,7 @@ static void verdict_compared(const struct given_bench *bench, char *text, size_t
 	}
 }
 
-/* What lmdbio alone reads has nothing beside it but the machine. */
+/* Compares data that only lmdbio reads with the machine's speed. */
 static void verdict_alone(const struct given_bench *bench, char *text, size_t size)
 {
 	char part[128], a[32];

@@ -36,7 +36,7 @@ static void write_about(const struct given_bench *bench, FILE *out)
 	html_paragraph(out, text);
 }
 
-/* "1.5 GiB/s" */
+/* Writes a rate as "1.5 GiB/s". */
 static const char *speed_text(double rate, char text[HTML_NUMBER])
 {
 	char size[TOOL_SIZE_TEXT];

@@ -14,11 +14,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Leaf pages that are asked of storage together, before the first is waited for. */
+/* Leaf pages to request from storage before waiting for the first. */
 enum { ROUND = 256 };
 
 struct drawn {
-	uint64_t page; /* of the leaf, and */
+	uint64_t page; /* number of its leaf, and */
 	unsigned index;
 	uint32_t size;
 	char *key; /* malloc'ed */
@@ -27,7 +27,7 @@ struct drawn {
 struct drawing {
 	MDB_txn *txn;
 	MDB_dbi dbi;
-	int file; /* the data file, to read ahead of it; -1: a container */
+	int file; /* the data file, for readahead; -1: a container */
 	uint64_t seed, drawn;
 	struct drawn *keys;
 	uint64_t n;
@@ -48,7 +48,7 @@ static int key_add(struct drawing *drawing, struct drawn key, const void *bytes)
 	return 0;
 }
 
-/* The number of a leaf: random children from the root on. Leaves themselves are not read. */
+/* Draws the number of a leaf: random children from the root on. Does not read leaves. */
 static int leaf_draw(struct drawing *drawing, uint64_t *number)
 {
 	const struct tree_record *record = &drawing->txn->trees[drawing->dbi].record;
@@ -144,7 +144,7 @@ static int compare_places(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* What was drawn twice is dropped. */
+/* Drops keys that were drawn twice. */
 static void drop_twins(struct drawing *drawing)
 {
 	uint64_t n = 0;
@@ -158,7 +158,7 @@ static void drop_twins(struct drawing *drawing)
 	drawing->n = n;
 }
 
-/* The list in its own memory, in a random order. */
+/* Makes the list in its own memory, in a random order. */
 static int list_make(const struct drawing *drawing, int *ret)
 {
 	uint64_t n = drawing->n, at = sizeof(struct key_list) + (n + 1) * sizeof(uint64_t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Runs the plan: prepares the page cache, starts the readers, compares what they have read. */
+/* Runs the plan: prepares the page cache, starts the readers, and compares the data they read. */
 #include "given_bench.h"
 
 #include "bench_cache.h"
@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* SURE: seconds of a run for which reading ahead has begun and settled on any storage. */
+/* SURE: seconds after which reading ahead has settled on any storage. */
 enum { HINTED_BATCH = 64, SURE = 2 };
 
-/* The part of a file that may stay in memory where a run is called cold. */
+/* The part of a file that may stay in memory for a cold run. */
 static const double cold_rest = 0.01;
 
 void given_note(struct given_bench *bench, const char *format, ...)
@@ -33,7 +33,7 @@ void given_note(struct given_bench *bench, const char *format, ...)
 		memcpy(bench->notes[bench->n_notes++], note, sizeof(note));
 }
 
-/* How much of a set's file is in the page cache; false: not known. */
+/* Finds how much of a set's file is in the page cache. Returns false if that is unknown. */
 static bool in_cache(const struct given_set *set, uint64_t *bytes)
 {
 	int fd = open(set->file, O_RDONLY | O_CLOEXEC);
@@ -44,7 +44,7 @@ static bool in_cache(const struct given_set *set, uint64_t *bytes)
 	return known;
 }
 
-/* The note leaves out how much it is, so that it is made once. */
+/* The note does not say how much is left in memory, so that it appears once. */
 void given_make_cold(struct given_bench *bench, const struct given_set *set)
 {
 	int fd = open(set->file, O_RDONLY | O_CLOEXEC), rc = 0;
@@ -123,18 +123,19 @@ static int one_run(struct given_bench *bench, const struct given_row *row, enum 
 	rc = run_group(&job, library, row->processes, given_own_node(), result);
 	if (rc || tool_signal)
 		return tool_signal ? EINTR : rc;
-	/* Of these three a kernel, a file system or a library may not have counted some. */
+	/* A kernel, a file system or a library may miss some bytes in each of these three
+	 * counts. */
 	result->asked = result->fetched;
 	if (known && in_cache(set, &after) && after > before && after - before > result->asked)
 		result->asked = after - before;
-	/* Of a container lmdbio counts the data that is in it. */
+	/* For a container, lmdbio counts its decompressed data. */
 	if (row->cold && !set->container && result->lmdbio_bytes > result->asked)
 		result->asked = result->lmdbio_bytes;
 	return 0;
 }
 
-/* Brings what a warm row reads into memory, and says how often a run of it repeats its work: a
- * single pass through memory is over too soon to be timed. */
+/* Brings a warm row's data into memory, and finds how often a run must repeat its work: a single
+ * pass through memory is too short to time. */
 static int warm_up(struct given_bench *bench, const struct given_row *row, uint64_t *repeat)
 {
 	enum library library = bench->compared ? ORIGINAL : LMDBIO;
@@ -163,7 +164,7 @@ static int warm_up(struct given_bench *bench, const struct given_row *row, uint6
 	return 0;
 }
 
-/* Runs that both came to their end have read the same, or the user must know. */
+/* Checks that two complete runs have read the same data, or tells the user. */
 static void compare_pair(struct given_bench *bench, struct given_row *row, unsigned pair)
 {
 	const struct bench_result *a = &row->runs[ORIGINAL][pair], *b = &row->runs[LMDBIO][pair];
@@ -236,7 +237,7 @@ static void progress_show(const struct given_bench *bench, unsigned i)
 	fflush(stderr);
 }
 
-/* A program that writes beside is no hindrance, and both libraries then read different data. */
+/* Notes writers: they may write during the runs, and the two libraries then read different data. */
 static void look_for_writers(struct given_bench *bench)
 {
 	const struct given_set *set = &bench->sets[ORIGINAL];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Chooses the rows that are measured, and how much of the time each run may take. */
+/* Chooses the rows to measure, and how long each run may take. */
 #include "given_bench.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory is quick to tell, storage is not: a cold run has so many times a warm one's time. */
+/* Memory shows its speed quickly, storage does not: a cold run has this many times a warm one's
+ * time. */
 static const double cold_weight = 4;
 
-/* Keys of a run: drawing more from a slow file system would take most of the time. */
+/* Keys of a run, at most: drawing more from a slow file system would take most of the time. */
 enum { KEYS_MAX = 20000 };
 
 static const struct given_row kinds[] = {
@@ -87,8 +88,7 @@ int given_plan(struct given_bench *bench)
 					"\"cold, shuffled get, 4 processes\"",
 					options->only ? options->only : "cold");
 	bench->n_keys = keys_wanted(bench);
-	/* A tenth each is for the keys and for the machine, and one run of each warm row is
-	 * untimed. */
+	/* The keys and the machine each take a tenth, and one run of each warm row is untimed. */
 	for (unsigned i = 0; i < bench->n_rows; i++)
 		parts += bench->rows[i].cold ? cold_weight * (double)runs : (double)runs + 1;
 	bench->warm_seconds = 0.8 * (double)options->seconds / parts;

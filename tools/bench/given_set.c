@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Looks at the data set that is to be measured. */
+/* Examines the data set to measure. */
 #include "given_set.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@ static void take_tree(struct given_set *set, const MDB_txn *txn, MDB_dbi dbi)
 	set->tree_size = tree_pages(record) * txn->env->window.page_size;
 }
 
-/* The main database, or the named one with the most pages: if that has more, or if the main one
- * has nothing but names. */
+/* Takes the main database, or the named one with the most pages if that has more, or if the main
+ * one holds only names. */
 static int take_largest(struct given_set *set, MDB_txn *txn)
 {
 	uint64_t keys = 0, names = 0, records = set->records, most = 0;
@@ -97,8 +97,9 @@ static int take_database(const struct tool *tool, struct given_set *set, MDB_env
 	return rc;
 }
 
-/* A reader that takes no slot in the lock file is no hindrance to writers, and must not read beside
- * them. Where there is no lock file no writer is at work, for it would have made one. */
+/* Chooses MDB_NOLOCK where needed: a reader without a slot in the lock file does not hold writers
+ * back, and must not read beside them. Without a lock file no writer is active, for it would have
+ * made one. */
 static void choose_locks(struct given_set *set)
 {
 	char *lock = env_lock_path(set->path, set->flags);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The data set that a user wants measured: its files, its largest database, keys drawn from it. */
+/* Describes the data set to measure: its files, its largest database, keys drawn from it. */
 #ifndef LMDBIO_TOOLS_GIVEN_SET_H
 #define LMDBIO_TOOLS_GIVEN_SET_H
 
@@ -14,8 +14,8 @@ struct given_set {
 	unsigned flags;    /* ... with MDB_NOSUBDIR, MDB_NOLOCK */
 	char *file;        /* the data file or container */
 	bool container;
-	bool later;        /* its pages are LMDB 1.0's, which the original does not read */
-	bool in_memory;     /* the file lies in tmpfs, so no reading of it is cold */
+	bool later;         /* its pages are LMDB 1.0's; the original does not read them */
+	bool in_memory;     /* the file lies in tmpfs, so no read of it is cold */
 	uint64_t file_size; /* bytes */
 	char *database;     /* NULL: the main one */
 	bool unsearched;    /* the main database has too many records to look for named ones */
@@ -24,23 +24,23 @@ struct given_set {
 	uint64_t snapshot;  /* the newest transaction */
 };
 
-/* Looks at a data set, and writes nothing to it: a lock file that is not there, or that this user
- * cannot write to, is left alone (MDB_NOLOCK). `database` NULL: the one with the most pages.
- * Returns 0, or an errno or MDB_* code and the user has been told. */
+/* Examines a data set without writing: leaves alone a lock file that does not exist or that this
+ * user cannot write (MDB_NOLOCK). `database` NULL: the one with the most pages. Returns 0, or an
+ * errno or MDB_* code after a message. */
 int given_open(const struct tool *tool, struct given_set *set, const char *path, unsigned flags,
 	       const char *database);
 void given_close(struct given_set *set);
 
-/* What the newest transaction is now; set->snapshot if that cannot be told. */
+/* Returns the newest transaction of now, or set->snapshot if that is unknown. */
 uint64_t given_snapshot(const struct given_set *set);
 
-/* Bytes of a record on average, its part of the tree included; at least 1. */
+/* Returns the average bytes of a record, with its part of the tree; at least 1. */
 uint64_t given_record_size(const struct given_set *set);
 
 /* Makes a list of up to `wanted` different keys in random order (bench_keys.h) behind a descriptor
- * that child processes inherit: all keys if there are not more, else keys drawn by position, each
- * by a random way from the root to a leaf. Stops after `seconds` with the keys drawn until then, at
- * least one. *n: how many. Returns 0, or an errno or MDB_* code and the user has been told. */
+ * that child processes inherit. Takes all keys if there are not more, else draws keys by position,
+ * each by a random way from the root to a leaf. Stops after `seconds` with the keys so far, at
+ * least one. *n: how many. Returns 0, or an errno or MDB_* code after a message. */
 struct given_draw {
 	uint64_t wanted, seed;
 	double seconds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The command line of lmdbio-bench, and the order in which it works and reports. */
+/* Implements lmdbio-bench's command line, and the order of its work and reports. */
 #include "given_bench.h"
 #include "train.h"
 #include "drop_in.h"
@@ -93,7 +93,7 @@ static struct {
 	const char *path, *database, *raw, *html, *library;
 	unsigned flags;
 	bool json, a100;
-	/* The last option given that --train rules out, and the last one that needs --train. */
+	/* The last given option that --train excludes, and the last one that needs --train. */
 	const char *given_alone, *train_alone;
 } asked;
 
@@ -119,7 +119,7 @@ static bool parse_processes(const char *list)
 	return right;
 }
 
-/* Milliseconds, also parts of one. */
+/* Parses milliseconds, with fractions. */
 static bool parse_compute(const char *text)
 {
 	char *end;
@@ -152,7 +152,7 @@ static bool parse_model(const char *name)
 	return train.model != NULL;
 }
 
-/* What --train takes, and the options that have an effect with it alone. */
+/* Parses --train's options, and those that only have an effect with it. */
 static bool parse_train(int key)
 {
 	switch (key) {
@@ -181,7 +181,7 @@ static bool parse_train(int key)
 	}
 }
 
-/* How much is measured. */
+/* Parses the options with a number. */
 static bool parse_number(int key)
 {
 	struct given_options *options = &bench.options;
@@ -249,7 +249,7 @@ static bool parse_option(int key)
 	}
 }
 
-/* Where the worker and lmdbio are, and what the original is. */
+/* Finds the worker, lmdbio's library and the original. */
 static int find_programs(void)
 {
 	char worker[PATH_MAX];
@@ -310,7 +310,7 @@ static int open_sets(void)
 	return rc;
 }
 
-/* What was measured is told, also when the page cannot be written. */
+/* Reports the measurement, even if the page cannot be written. */
 static int report(FILE *page)
 {
 	int status = bench.differ ? TOOL_PROBLEM : TOOL_OK;
@@ -326,7 +326,7 @@ static int report(FILE *page)
 	return status;
 }
 
-/* Takes over what the model says and the user has not. */
+/* Takes the model's values for options that the user has not given. */
 static void train_choose(void)
 {
 	const struct train_model *model = train.model;
@@ -367,7 +367,7 @@ static int run(void)
 	if (status)
 		return status;
 	tool_output_spare(asked.path);
-	/* Before the time is spent. */
+	/* Opened before the measurement takes its time. */
 	if (asked.html && !(page = tool_output_beside(&bench_tool, asked.html)))
 		return TOOL_FAILED;
 	given_plan_text(&bench, plan, sizeof(plan));

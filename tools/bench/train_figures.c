@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Computes utilisation, and which number of accelerators is to be tried next. */
+/* Computes utilisation, and the next number of accelerators to try. */
 #include "train.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What MLPerf Storage 2.0 publishes of its models. */
+/* The models that MLPerf Storage 2.0 publishes. */
 static const struct train_model models[] = {
 	{"unet3d", 146600628, 7, 4, 0.9, 636000, 323000},
 	{"resnet50", 114660, 400, 8, 0.9, 435000, 224000},
@@ -46,7 +46,7 @@ unsigned train_search_next(struct train_search *search)
 	}
 	if (search->failed == least)
 		return 0;
-	/* A guess is tried once; where it has helped little, halving goes on. */
+	/* A guess is tried once; if it has helped little, halving goes on. */
 	if (search->guess <= 0)
 		return (search->passed + search->failed) / 2;
 	guess = (unsigned)floor(search->guess);

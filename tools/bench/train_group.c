@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Makes a control group in which readers may have only so much memory, their page cache with it. */
+/* Makes a control group that limits the memory of readers, including their page cache. */
 #include "train.h"
 
 #include "util/group.h"
@@ -10,16 +10,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Processes that have ended leave their group a moment later. */
+/* Ended processes leave their group a moment later. */
 enum { REMOVALS = 500, REMOVAL_WAIT = 10000000 };
 
 struct making {
 	uint64_t memory;
 	char *group;
-	int rc; /* ENOSYS: no group can have one below it */
+	int rc; /* ENOSYS: no group allows one below it */
 };
 
-/* Whether groups below one may have limits of memory; of version 1 all may. */
+/* Returns whether groups below `directory` may have memory limits; in version 1 all may. */
 static bool has_limits(const char *directory, bool v2)
 {
 	FILE *file = v2 ? group_file("", directory, "cgroup.subtree_control") : NULL;
@@ -41,7 +41,7 @@ static int limit_write(const char *group, const char *name, uint64_t bytes)
 	return run_group_put(path, bytes);
 }
 
-/* Makes one below a group. false: it is made. */
+/* Makes a group below another. Returns false if it is made. */
 static bool try_below(void *to, const char *directory, bool v2)
 {
 	struct making *making = to;
@@ -58,7 +58,7 @@ static bool try_below(void *to, const char *directory, bool v2)
 	}
 	making->rc = limit_write(making->group, v2 ? "memory.max" : "memory.limit_in_bytes",
 				 making->memory);
-	/* Memory that is swapped out would be above the limit all the same. */
+	/* Swapped-out memory would exceed the limit. */
 	if (!making->rc)
 		(void)limit_write(making->group, v2 ? "memory.swap.max" : "memory.swappiness", 0);
 	if (making->rc)

@@ -13,7 +13,7 @@
 
 static const double mib = 1048576, giga = 1e9;
 
-/* "12", or "64 or more" where no larger number was tried. */
+/* Writes "12", or "64 or more" if no larger number was tried. */
 static const char *fed_text(const struct train_way *way, char text[32])
 {
 	bool open = way->search.passed && way->search.passed == way->search.most;
@@ -22,7 +22,7 @@ static const char *fed_text(const struct train_way *way, char text[32])
 	return text;
 }
 
-/* The better of a library's ways without hints, or its way with them; NULL: not measured. */
+/* Returns a library's better way without hints, or its way with hints; NULL: not measured. */
 static const struct train_way *best(const struct train *train, enum library library, bool hints)
 {
 	const struct train_way *found = NULL;
@@ -62,7 +62,7 @@ void train_verdict(const struct train *train, char *text, size_t size)
 		 100 * train->model->wanted);
 }
 
-/* From the end of the first step to that of the last; 0 without a step between. */
+/* Returns the time from the end of the first step to that of the last; 0 without a step between. */
 static double seconds_of(const struct train_run *run)
 {
 	return run->result.steps ? (double)(run->result.last_step - run->result.first_step) / 1e9
@@ -83,7 +83,7 @@ static double bytes_of(const struct train *train, const struct train_run *run)
 	return records > 0 ? samples_of(train, run) * (double)run->result.bytes / records : 0;
 }
 
-/* Processor seconds for so many bytes. */
+/* Returns the processor seconds for a number of bytes. */
 static double processor_of(const struct train_run *run)
 {
 	double bytes = (double)run->result.bytes;

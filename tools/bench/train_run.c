@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Runs emulated accelerators, more or fewer of them, until it is known how many are fed. */
+/* Runs emulated accelerators, more or fewer, to find how many are fed. */
 #include "train.h"
 
 #include "bench_steps.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* KEYS_MAX: keys of a run; drawing more would take longer than the runs. RULED: the rules ask for so
- * many times the memory as data. MEMORY_LEAST: processes need some for themselves. */
+/* KEYS_MAX: keys of a run; drawing more would take longer than the runs. RULED: the rules require
+ * this many times the memory as data. MEMORY_LEAST: bytes that processes need for themselves. */
 enum { ACCELERATORS_MAX = 64, KEYS_MAX = 1 << 20, RULED = 5, MEMORY_LEAST = 64 << 20 };
 
 /* Runs of a search that doubles, guesses and halves. */
@@ -38,7 +38,7 @@ const struct train_run *train_run_of(const struct train_way *way, unsigned accel
 	return NULL;
 }
 
-/* Readers of a data set for training take no slots of its lock file: there are not enough. */
+/* Readers of a training data set take no slots of its lock file: there are too few. */
 static struct bench_job train_job(const struct train *train, const struct train_way *way,
 				  unsigned accelerators, int meeting)
 {
@@ -115,7 +115,7 @@ static int measure_way(struct train *train, struct train_way *way)
 	return rc;
 }
 
-/* What readers may have: as much as the user says, or a part of the data as the rules have it. */
+/* Sets the readers' memory: the user's value, or a part of the data as the rules require. */
 static void hold_memory(struct train *train)
 {
 	struct given_bench *bench = train->bench;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Gathers copies of pages into groups while a container is written.
  *
- * Pages come in the order of their numbers. A group that is full is compressed as a frame of its
- * own and laid aside until the data's end is written.
+ * Pages come in the order of their numbers. A full group is compressed as a frame of its own, and
+ * kept until the data's end is written.
  */
 #include "container/container_private.h"
 #include "container_write_private.h"
@@ -29,7 +29,7 @@ void collect_close(struct collect *collect)
 	free(collect->pages);
 }
 
-/* Numbers, pages, and behind them where a frame may stand. */
+/* Allocates numbers and pages, and behind them the room for a frame. */
 static int give_memory(struct collect *collect)
 {
 	struct container_write_options plain = *collect->options;
@@ -47,7 +47,7 @@ static int give_memory(struct collect *collect)
 	return container_compressor_open(&collect->compressor, &plain);
 }
 
-/* Where the pages begin: behind as many numbers as a full group has. */
+/* Returns a page's place in the group; the pages begin behind the numbers of a full group. */
 static uint8_t *page_at(const struct collect *collect, uint32_t i)
 {
 	return collect->pages + (size_t)collect->room * LAYOUT_NUMBER +

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Compresses in several threads what one thread supplies, and writes it in order.
  *
- * Twice as many jobs as threads: each has one under way and one waiting while the writer's thread
- * reads or writes. A job's bytes do not depend on the thread that compresses it, or on the time.
+ * There are twice as many jobs as threads. So each thread has one in work and one waiting while the
+ * writer's thread reads or writes. A job's bytes do not depend on the thread that compresses it, or
+ * on the time.
  */
 #include "container_write_private.h"
 
@@ -36,7 +37,7 @@ static void compress_job(struct container_compressor *compressor,
 			 job->picked);
 }
 
-/* A step of the crew. A compressor is as large as what it compresses: there are as many as work at
+/* A step of the crew. A compressor is as large as its input, so there are only as many as work at
  * once. */
 static uint64_t jobs_step(void *owner)
 {

@@ -24,7 +24,7 @@ static bool are_options_good(const struct container_write_options *options)
 	       options->dictionary_size <= CONTAINER_DICTIONARY_MAX;
 }
 
-/* The header is judged by the reader's own rules. */
+/* Makes the header and judges it by the reader's own rules. */
 static int make_header(const struct container_write_options *options, uint8_t *header,
 		       struct container_info *info)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Finds out how much of a partial container is good.
  *
- * There is no index yet, so the frames are walked from the first on. Each names its own size, and
- * its data is decoded, for zstd's checksum in it and for ours, which the index will need. The first
- * frame that is not whole, or not right, is where the writer goes on; a frame that is right was
- * made of the same data with the same options, for the header says the same.
+ * There is no index yet, so the walk goes over the frames from the first on. Each frame states its
+ * own size. The walk decodes its data, to check zstd's checksum in it and to compute ours, which
+ * the index will need. The writer goes on at the first frame that is incomplete or wrong. A frame
+ * that is right was made of the same data with the same options, for the header says the same.
  */
 #include "container/container_private.h"
 #include "container_write_private.h"
@@ -22,13 +22,13 @@ enum {
 	WALK_BYTES = 4 << 20, /* read at a time, or one frame */
 };
 
-/* A window of the file that moves with the walk. */
+/* The part of the file in memory, which moves with the walk. */
 struct resume_walk {
 	int fd;
 	ZSTD_DCtx *zstd;
 	ZSTD_DDict *dictionary;
 	uint8_t *bytes, *data, *picked;
-	size_t room, length; /* of `bytes`, what is there */
+	size_t room, length; /* of `bytes`: allocated, and filled */
 	uint64_t offset;     /* of bytes[0] in the file */
 };
 
@@ -50,8 +50,8 @@ static ssize_t read_at(int fd, void *bytes, size_t length, uint64_t offset)
 	return (ssize_t)done;
 }
 
-/* The file must begin as this container does, as far as it goes. *fresh: it does not reach to the
- * first chunk. */
+/* Checks that the file begins as this container does, as far as it goes. *fresh: the file ends
+ * before the first chunk. */
 static int judge_beginning(const struct container_writer *writer, bool *fresh)
 {
 	size_t size = (size_t)writer->info.data_offset;
@@ -109,7 +109,7 @@ static void walk_close(struct resume_walk *walk)
 	free(walk->picked);
 }
 
-/* Makes `bound` bytes from `offset` on stand in memory, or as many as the file has. */
+/* Brings `bound` bytes from `offset` on into memory, or as many as the file has. */
 static int walk_to(struct resume_walk *walk, uint64_t offset, size_t bound, const uint8_t **bytes,
 		   size_t *length)
 {
@@ -129,7 +129,7 @@ static int walk_to(struct resume_walk *walk, uint64_t offset, size_t bound, cons
 	return 0;
 }
 
-/* The frame of the next chunk. EBADMSG: there is none, or not all of it. */
+/* Reads the frame of the next chunk. Returns EBADMSG if there is none, or only a part of it. */
 static int walk_frame(struct resume_walk *walk, const struct container_writer *writer,
 		      struct container_frame *frame)
 {

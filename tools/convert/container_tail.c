@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Keeps index pages until the data before them is written: the first ones in memory, more in a
- * file without a name, so that no data set is too large. */
+/* Keeps index pages until the data before them is written: the first ones in memory, the rest in a
+ * file without a name, so that there is no limit to a data set's size. */
 #include "container_write_private.h"
 
 #include "container/container_layout.h"
@@ -175,7 +175,7 @@ int spool_empty(struct spool *spool, list_take take, void *taker)
 	return rc;
 }
 
-/* The pages in memory go first, and make room to bring the others. */
+/* Hands out the pages in memory first, to make room for reading the others. */
 int list_empty(struct page_list *list, list_take take, void *taker)
 {
 	uint64_t left = list->pages, in_file = 0;

@@ -26,7 +26,7 @@ static int write_parts(const struct container_writer *writer, struct iovec *part
 	return whole_write_parts(writer->fd, parts, n, writer->is_pipe ? -1 : (off_t)writer->offset);
 }
 
-/* At the end of what is there, which moves on. A list_take. */
+/* Appends bytes to the file; a list_take. */
 static int append(void *taker, const void *bytes, size_t length)
 {
 	struct container_writer *writer = taker;
@@ -113,7 +113,7 @@ int writer_add(struct container_writer *writer, const struct container_frame *fr
 	return list->entries == CHUNKS_PER_PAGE ? list_seal(list) : 0;
 }
 
-/* Writes what is done of the oldest jobs, in one write. */
+/* Writes the completed ones of the oldest jobs in one write. */
 static int write_done(struct container_writer *writer, bool wait)
 {
 	struct iovec parts[WRITE_JOBS];

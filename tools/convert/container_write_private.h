@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what a container's writer is made of. */
+/* Declares the parts of a container's writer. */
 #ifndef LMDBIO_CONTAINER_WRITE_PRIVATE_H
 #define LMDBIO_CONTAINER_WRITE_PRIVATE_H
 
@@ -11,8 +11,8 @@
 
 /* container_options.c */
 
-/* The options with every default in its place, and the header (LAYOUT_END bytes) of a container
- * that has them. 0 or EINVAL. */
+/* Fills in the options' defaults, and makes the header (LAYOUT_END bytes) of such a container.
+ * Returns 0 or EINVAL. */
 int options_settle(struct container_write_options *settled,
 		   const struct container_write_options *options, uint8_t *header,
 		   struct container_info *info);
@@ -24,13 +24,13 @@ enum {
 	JOB_CHUNKS = JOB_BYTES / CONTAINER_CHUNK_MIN,
 };
 
-/* Some neighbouring chunks, which one thread compresses and one write takes. */
+/* Some neighbouring chunks, for one thread to compress and one write. */
 struct job {
-	uint8_t *in, *out; /* from the first use on */
+	uint8_t *in, *out; /* allocated at the first use */
 	uint8_t *picked;   /* container_select() of `in` */
 	uint64_t offset;   /* of `in` in the data */
 	size_t filled;     /* bytes of data */
-	size_t length;     /* of the frames, which stand behind each other in `out` */
+	size_t length;     /* of the frames, one behind the other in `out` */
 	struct container_frame frames[JOB_CHUNKS];
 	unsigned n;
 	int error;
@@ -38,39 +38,39 @@ struct job {
 };
 
 /* Jobs in a ring: [head, next) are being compressed or done, [next, put) wait, `put` is being
- * filled. `head` and `put` move in the writer's thread alone. */
+ * filled. Only the writer's thread moves `head` and `put`. */
 struct jobs {
 	const struct container_write_options *options;
 	size_t capacity; /* bytes of data in a job */
 	size_t n;
 	struct job *ring;
 	uint64_t head, next, put;
-	pthread_mutex_t lock; /* of `next`, `put`, every job's `done`, `spare` */
+	pthread_mutex_t lock; /* guards `next`, `put`, every job's `done`, `spare` */
 	pthread_cond_t one_done;
-	struct crew crew; /* from the first job on */
-	struct container_compressor **spare; /* that no thread uses */
+	struct crew crew;                    /* runs from the first job on */
+	struct container_compressor **spare; /* compressors that no thread uses */
 	size_t spares;
 };
 
-/* 0 or ENOMEM. */
+/* Returns 0 or ENOMEM. */
 int jobs_open(struct jobs *jobs, const struct container_write_options *options);
 void jobs_close(struct jobs *jobs);
 
-/* The job to fill. *job is NULL when all are taken. 0 or ENOMEM. */
+/* Finds the job to fill. *job is NULL if all are taken. Returns 0 or ENOMEM. */
 int jobs_fill(struct jobs *jobs, struct job **job);
 
-/* It is filled. Where there are no threads it is compressed before this returns. */
+/* Queues the filled job. Without threads, compresses it before this returns. */
 void jobs_queue(struct jobs *jobs);
 
-/* The oldest jobs, as many as are done behind each other, up to n; how many. With `wait`, one at
- * least if there are any. jobs_drop() makes the first n of them free. */
+/* Finds the oldest jobs in an unbroken row of done ones, up to n. Returns how many. With `wait`,
+ * waits for one at least if there are any. jobs_drop() frees the first n of them. */
 size_t jobs_done(struct jobs *jobs, struct job **done, size_t n, bool wait);
 void jobs_drop(struct jobs *jobs, size_t n);
 
 /* container_tail.c: index pages until the file's end is there */
 
 enum {
-	LIST_MEMORY = 64, /* pages; the others are in a file */
+	LIST_MEMORY = 64, /* pages; the others go to a file */
 	META_BYTES = 160, /* of a meta page: META_LOOK */
 };
 
@@ -78,7 +78,7 @@ struct page_list {
 	enum layout_kind kind;
 	uint64_t seed;
 	uint64_t pages;   /* complete */
-	uint32_t entries; /* on the page that is being filled */
+	uint32_t entries; /* on the unfinished page */
 	uint8_t page[LAYOUT_PAGE];
 	uint8_t *memory;
 	size_t room; /* of `memory`, pages */
@@ -89,10 +89,10 @@ struct page_list {
 void list_open(struct page_list *list, enum layout_kind kind, uint64_t seed, const char *temporary);
 void list_close(struct page_list *list);
 
-/* The place of the next entry of `size` bytes; the page's base is set with its first. */
+/* Returns the place of the next entry of `size` bytes. The first entry sets the page's base. */
 uint8_t *list_entry(struct page_list *list, size_t size, uint64_t base);
 
-/* The page that is being filled is complete. Nothing to do: 0. Else 0 or an errno. */
+/* Completes the unfinished page, if there is one. Returns 0 or an errno. */
 int list_seal(struct page_list *list);
 
 typedef int (*list_take)(void *taker, const void *bytes, size_t length);
@@ -100,9 +100,9 @@ typedef int (*list_take)(void *taker, const void *bytes, size_t length);
 /* Hands all complete pages to `take` in large pieces. */
 int list_empty(struct page_list *list, list_take take, void *taker);
 
-/* Bytes of any length, in the same way. */
+/* The same for bytes of any length. */
 
-enum { SPOOL_MEMORY = 256 << 10 /* bytes; the others are in a file */ };
+enum { SPOOL_MEMORY = 256 << 10 /* bytes; the others go to a file */ };
 
 struct spool {
 	uint8_t *memory;
@@ -123,12 +123,13 @@ int spool_empty(struct spool *spool, list_take take, void *taker);
 
 struct collect {
 	const struct container_write_options *options;
-	struct container_compressor *compressor; /* all these from the first page on */
+	struct container_compressor *compressor; /* these four exist from the first page on */
 	uint8_t *pages, *frame;
-	uint32_t room, n; /* pages of a group: a full one, of that which is being filled */
+	uint32_t room, n; /* pages: of a full group, of the unfinished one */
 	uint64_t copies;  /* pages in all */
 	uint8_t metas[2][META_BYTES]; /* the beginning of both meta pages */
-	uint16_t sum_size;            /* of LMDB 1.0: what the first one ends with */
+	uint16_t sum_size;            /* of LMDB 1.0: the size of a checksum, at the end of the
+					 first page */
 	struct page_list index;
 	struct spool groups;
 };
@@ -137,14 +138,14 @@ void collect_open(struct collect *collect, const struct container_write_options 
 		  uint64_t seed);
 void collect_close(struct collect *collect);
 
-/* Page `number`, more than those before. 0, ENOMEM or an errno. */
+/* Adds page `number`, behind those before. Returns 0, ENOMEM or an errno. */
 int collect_page(struct collect *collect, uint64_t number, const uint8_t *page);
 
-/* Those of the pages in a piece of the data that container_select() has picked. */
+/* Adds the pages in a piece of the data that container_select() has picked. */
 int collect_picked(struct collect *collect, const void *data, size_t length, uint64_t offset,
 		   const uint8_t *picked);
 
-/* There are no more. Then what the footer tells of them. */
+/* Ends the copies. Then collect_footer() fills in their part of the footer. */
 int collect_end(struct collect *collect);
 void collect_footer(const struct collect *collect, uint8_t *footer);
 
@@ -159,7 +160,7 @@ struct container_writer {
 	bool begun, finished;
 	int error;
 	uint64_t given;   /* bytes of data */
-	uint64_t data;    /* of them, whose frames are written */
+	uint64_t data;    /* bytes of data whose frames are written */
 	uint64_t offset;  /* of the next frame */
 	uint64_t content; /* hash_chain() so far */
 	struct jobs jobs;
@@ -171,11 +172,11 @@ struct container_writer {
 	uint64_t n_trees, tree_leaves, tree_records;
 };
 
-/* Everything but the file. 0, EINVAL, ENOMEM. */
+/* Makes a writer without touching the file. Returns 0, EINVAL, ENOMEM. */
 int writer_new(struct container_writer **writer, int fd,
 	       const struct container_write_options *options);
 
-/* The next frame stands at writer->offset in the file. 0 or errno. */
+/* Takes the next frame, which stands at writer->offset in the file. Returns 0 or errno. */
 int writer_add(struct container_writer *writer, const struct container_frame *frame);
 
 #endif

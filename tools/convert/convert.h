@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What was asked of lmdbio-convert, and what came of it so far.
+/* Declares the request to lmdbio-convert, and its results so far.
  *
- * The parts of the command hand one struct convert on to each other. Unless a comment says
- * otherwise, a function returns 0, or an exit status, and then the person has been told.
+ * The parts of the command pass one struct convert on. Unless a comment says otherwise, a function
+ * returns 0, or an exit status after a message.
  */
 #ifndef LMDBIO_TOOLS_CONVERT_H
 #define LMDBIO_TOOLS_CONVERT_H
@@ -35,18 +35,19 @@ enum {
 
 struct convert_job;
 
-/* What an import may take from its source, which a stranger may have made. */
+/* Limits on an import's source, which a stranger may have made. */
 struct convert_limits {
 	uint64_t value;      /* bytes of the largest value, and of all values of one sample */
-	uint64_t expansion;  /* bytes taken out of an archive for each of its own; 0: no limit */
-	bool outside;        /* files may lie outside of the source's directory */
+	uint64_t expansion;  /* bytes to take from an archive for each byte of it; 0: no limit */
+	bool outside;        /* files may lie outside the source's directory */
 	const char *inside;  /* that directory, without links in its name; NULL: anywhere */
-	bool piped;          /* the archive is no file: its size is what has come of it so far */
-	uint64_t may_expand; /* bytes that the archive which is being read may give */
-	uint64_t expanded;   /* bytes of values that it has given */
+	bool piped;          /* the archive is no file: its size so far is the bytes that have
+				come */
+	uint64_t may_expand; /* bytes that the current archive may give */
+	uint64_t expanded;   /* bytes of values that the archive has given */
 };
 
-/* Which file it is, whatever its name; of inode 0 there is none. */
+/* Identifies a file, whatever its name. Inode 0: none. */
 struct convert_file {
 	dev_t device;
 	ino_t inode;
@@ -54,14 +55,14 @@ struct convert_file {
 
 struct convert {
 	struct convert_job *job; /* NULL: this process works alone */
-	/* What was asked. */
+	/* The request. */
 	enum convert_form from, to;
 	const char *const *sources;
 	size_t source_count;
 	const char *target;
 	int level;
 	unsigned threads;       /* 1 or more */
-	unsigned window_log;    /* --long, 0: not asked for */
+	unsigned window_log;    /* --long, 0: not given */
 	uint64_t chunk_size;    /* bytes, 0: the container's default */
 	const char *dictionary; /* a file, or NULL */
 	uint64_t train_size;    /* bytes of a dictionary to be trained, 0: none */
@@ -73,25 +74,26 @@ struct convert {
 	struct convert_limits limits;
 	bool json;
 	unsigned verbose; /* 0: quiet, 1: as usual, 2: more */
-	/* What came of it. */
+	/* The results. */
 	struct convert_file written
 		[2]; /* the partial file, and the target that it replaces: no records of a tree */
 	struct progress progress;
 	uint64_t records; /* imported, or counted by the record index */
 	uint64_t skipped; /* members and files that are no records: links, devices */
-	uint64_t damaged; /* chunks of which the checksum or the contents were wrong */
+	uint64_t damaged; /* chunks with a wrong checksum or wrong contents */
 };
 
-/* "lmdb", "webdataset": as after --from. */
+/* Returns "lmdb", "webdataset": as after --from. */
 const char *convert_form_name(enum convert_form form);
 
-/* tool_complain() about `path` with the text of an errno or a code of LMDB. Returns TOOL_FAILED. */
+/* Calls tool_complain() about `path` with the text of an errno or a code of LMDB. Returns
+ * TOOL_FAILED. */
 int convert_fail(const char *path, int rc);
 
-/* The same with words of one's own. Returns TOOL_FAILED. */
+/* The same with the caller's words. Returns TOOL_FAILED. */
 int convert_refuse(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* 0, or the exit status when the person has asked for an end. */
+/* Returns 0, or the exit status if the user has asked for an end. */
 int convert_interrupted(void);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum {
-	SAMPLE = 16 << 10,      /* bytes; what a dictionary helps is the beginning of a chunk */
+	SAMPLE = 16 << 10,      /* bytes; a dictionary helps at the beginning of a chunk */
 	SAMPLES_PER_SIZE = 100, /* bytes of samples for each byte of dictionary, as zstd advises */
 	SAMPLES_MOST = 4096,
 	BUFFER_ALIGNMENT = 4096,
@@ -40,7 +40,8 @@ fail:
 	return rc;
 }
 
-/* The same places for the same data, so that a resumed conversion trains the same dictionary. */
+/* Takes samples at the same places for the same data, so that a resumed conversion trains the same
+ * dictionary. */
 static int dictionary_train(const struct convert *convert, struct source *source, void **bytes,
 			    size_t *size)
 {

@@ -7,8 +7,8 @@
 
 enum { DICTIONARY_DEFAULT = 112640 /* bytes: zstd's own */ };
 
-/* The dictionary that was asked for, read from a file or trained on samples of the source; *bytes
- * is malloc()ed, NULL when none was asked for. */
+/* Gets the requested dictionary, read from a file or trained on samples of the source. *bytes is
+ * malloc()ed; NULL if none was requested. */
 int dictionary_get(const struct convert *convert, struct source *source, void **bytes,
 		   size_t *size);
 

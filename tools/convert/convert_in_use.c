@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads and takes the lock by which each program that opens an environment tells that it has it. */
+/* Tests and takes the locks of programs that have an environment open. */
 #include "convert_in_use.h"
 
 #include <errno.h>
@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The first byte of a lock file: each program holds a shared lock of it as long as it has the
- * environment open, and the program that sets up the file an exclusive one. The kernel gives up a lock of
- * the open file description when that is closed, and no other lock of this process. */
+/* The first byte of a lock file. Each program holds a shared lock of it as long as it has the
+ * environment open; the program that sets up the file holds an exclusive one. The kernel releases a
+ * lock of the open file description when that is closed, but no other lock of this process. */
 static const struct flock first_byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
 
-/* Opens one of the lock files; *fd is -1 where it is not there. Returns 0 or an errno. */
+/* Opens one of the lock files; *fd is -1 if it does not exist. Returns 0 or an errno. */
 static int lock_open(const char *data, bool named, int flags, int *fd)
 {
 	const char *base = basename(data);
@@ -42,7 +42,7 @@ static int lock_look(const char *data, bool named)
 
 	if (fd < 0)
 		return rc;
-	/* Where the file system has no locks, no program can have one. */
+	/* On a file system without locks, no program can hold one. */
 	if (!fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK)
 		rc = EBUSY;
 	close(fd);

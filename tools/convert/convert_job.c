@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Recognises a launcher, and agrees on an answer of all ranks. */
+/* Recognises a launcher, and makes all ranks agree on an answer. */
 #include "convert_job.h"
 
 #include "launcher.h"
@@ -17,9 +17,9 @@ struct convert_job {
 	bool apart;
 };
 
-/* MPICH's launcher, and Slurm's for it, say so; with one process nothing is shared. Below another
- * MPI process, as lmdbio-run's, the connection to the launcher is that one's and not in the
- * environment any more. */
+/* Returns whether MPICH's launcher, or Slurm's for MPICH, started more than one process; one
+ * process shares nothing. Below another MPI process, as lmdbio-run's, that process has the
+ * connection to the launcher, and the environment no longer does. */
 static bool is_launched(void)
 {
 	static const char *const connections[] = {"PMI_FD", "PMI_PORT", "SLURM_PMI_FD"};

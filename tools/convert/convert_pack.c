@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Packing: what the container's writer and the record index are told of data. */
+/* Packs data: feeds the container's writer and the record index. */
 #include "convert_pack.h"
 #include "convert_dictionary.h"
 #include "convert_skeleton.h"
@@ -13,7 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { SCRATCH = 1 << 20 /* bytes for data that the target has already */ };
+enum { SCRATCH = 1 << 20 /* bytes of room for data that the target already has */ };
 
 struct pack {
 	struct convert *convert;
@@ -22,13 +22,14 @@ struct pack {
 	struct skeleton *skeleton;
 	void *dictionary;
 	void *scratch;
-	void *room;        /* what pack_room() gave */
-	uint64_t size, at; /* bytes of data: all, given */
+	void *room;        /* from pack_room() */
+	uint64_t size, at; /* bytes of data: in all, and given */
 	uint64_t resumed;
-	uint64_t looked;           /* bytes of it that the source has as well */
-	uint64_t content, expected; /* the source's hash_chain() over them, the target's over all */
-	XXH3_state_t hash;         /* of the chunk that is looked at */
-	uint64_t counted; /* bytes of the container that progress knows of */
+	uint64_t looked;            /* resumed bytes that were compared with the source */
+	uint64_t content, expected; /* hash_chain() of the source's compared bytes, and of all
+				       the target's */
+	XXH3_state_t hash;          /* of the chunk that is compared */
+	uint64_t counted;           /* bytes of the container that progress has counted */
 	uint32_t chunk_size;
 	uint64_t tree;
 };
@@ -53,7 +54,7 @@ static int skeleton_begin(struct pack *pack, const struct source *source)
 	return rc ? pack_fail(pack, rc) : 0;
 }
 
-/* What is there already, if it is the beginning of this container. */
+/* Begins the writer. Resumes the existing file if that is the beginning of this container. */
 static int writer_begin(struct pack *pack, const struct container_write_options *options)
 {
 	int fd = pack->target->fd, rc;
@@ -95,7 +96,7 @@ int pack_options(const struct convert *convert, const struct target *target, str
 		.level = convert->level,
 		.long_distance = convert->window_log != 0,
 		.relaid = relaid || source_is_relaid(source),
-		/* With one thread nothing runs beside the caller's. */
+		/* One thread is the caller's alone. */
 		.threads = convert->threads > 1 ? convert->threads : 0,
 		.source = source->identity,
 		.temporary = target->directory,
@@ -168,8 +169,8 @@ int pack_look(struct pack *pack, uint64_t hash, size_t length)
 	return TOOL_FAILED;
 }
 
-/* The header tells of the source what its meta pages do, in which two data sets of one shape agree. The
- * source is read anyway, for the index: so chunks that are there are compared with it. */
+/* The header describes the source by its meta pages, which are equal in two data sets of one shape.
+ * The source is read anyway, for the index, so the chunks in the target are compared with it. */
 static int look(struct pack *pack, const uint8_t *bytes, size_t length)
 {
 	int rc = 0;

@@ -11,7 +11,7 @@
 
 enum {
 	TERMINAL_NS = 250000000, /* between two lines on a terminal */
-	FIRST_NS = 500000000,    /* shorter work is done without any */
+	FIRST_NS = 500000000,    /* work shorter than this shows no line */
 };
 
 #define SECOND_NS 1000000000ull

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tells a person how far the work is.
+/* Shows the progress of the work.
  *
- * On a terminal one line is written over again; in a log a plain line comes every so many seconds;
- * nothing at all when it is switched off. Everything goes to standard error.
+ * On a terminal it overwrites one line. In a log it writes a plain line every few seconds. It can
+ * be switched off. All lines go to standard error.
  */
 #ifndef LMDBIO_TOOLS_CONVERT_PROGRESS_H
 #define LMDBIO_TOOLS_CONVERT_PROGRESS_H
@@ -18,26 +18,26 @@ enum { PROGRESS_LOG_SECONDS = 30 };
 struct progress {
 	enum progress_mode mode;
 	unsigned seconds; /* between two plain lines; 0: PROGRESS_LOG_SECONDS */
-	/* the rest is its own */
+	/* private: */
 	bool terminal;
 	bool on;
-	bool shown;               /* a line without its end stands on the terminal */
+	bool shown;               /* an unfinished line is on the terminal */
 	const char *phase;        /* "reading", "writing", "verifying": static */
 	uint64_t total;           /* bytes, 0: not known */
 	uint64_t since, next;     /* nanoseconds */
 	_Atomic uint64_t in, out; /* bytes */
 };
 
-/* Sets what the work is and begins to count from zero. One thread. */
+/* Sets the kind of work and counts from zero. One thread. */
 void progress_begin(struct progress *progress, const char *phase, uint64_t total);
 
-/* More bytes have been taken and made. Threads: any. */
+/* Adds bytes taken and made. Threads: any. */
 void progress_count(struct progress *progress, uint64_t in, uint64_t out);
 
-/* Tells the person if it is time to. One thread; cheap enough to be called for every chunk. */
+/* Shows the progress if it is time. One thread; cheap enough to call for every chunk. */
 void progress_show(struct progress *progress);
 
-/* Takes the line off the terminal, before anything else is written there. */
+/* Removes the line from the terminal. Call this before other output there. */
 void progress_clear(struct progress *progress);
 
 #endif

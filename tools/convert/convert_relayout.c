@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Finds the length of a compacted copy that comes in pieces. */
+/* Finds the length of a compacted copy that arrives in pieces. */
 #include "convert_relayout.h"
 
 #include "format/layout.h"
@@ -14,11 +14,11 @@ struct relayout {
 	enum format format;
 	uint32_t page_size;
 	uint8_t *metas; /* the first two pages, until both are there */
-	size_t have;    /* bytes of them */
-	int status;     /* what the taker said */
+	size_t have;    /* bytes of them so far */
+	int status;     /* the taker's */
 };
 
-/* The second meta page is the one in force, and names the last page. */
+/* Begins when both meta pages are there. The second one is in force, and names the last page. */
 static int relayout_begin(struct relayout *relayout)
 {
 	uint64_t last = load64(relayout->metas + relayout->page_size +

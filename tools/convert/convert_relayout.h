@@ -5,18 +5,18 @@
 
 #include "convert_source.h"
 
-/* The receiver of the data. Each returns 0 or an exit status, which ends it. */
+/* The receiver of the data. Each function returns 0 or an exit status, which ends the delivery. */
 struct relayout_taker {
-	int (*begin)(void *to, uint64_t size); /* bytes that will come; once, before the first */
+	int (*begin)(void *to, uint64_t size); /* bytes to come; called once, before the first */
 	int (*put)(void *to, const void *bytes, size_t length);
 	void *to;
 };
 
 /* Gives the source's trees as a compacted data file: leaves in key order, the values of a leaf in
- * front of it. Without a chunk size that is page for page what MDB_CP_COMPACT makes of them,
- * without free pages. With one (bytes, a power of two) no value that fits a chunk crosses a border
- * between chunks; the pages that stay free for that are in the free list. Twice the same source
- * gives twice the same bytes. */
+ * front of it. Without a chunk size that is page for page what MDB_CP_COMPACT makes, without free
+ * pages. With one (bytes, a power of two) no value that fits a chunk crosses a border between
+ * chunks; the pages skipped for that are in the free list. The same source gives the same bytes
+ * each time. */
 int relayout_run(struct source *source, uint32_t chunk_size, const struct relayout_taker *taker);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Removes a source only while it is what was converted and belongs to no running program. */
+/* Removes a source only if it is still the converted file and no running program has it open. */
 #include "convert_remove.h"
 #include "convert_in_use.h"
 
@@ -12,7 +12,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* What in_use_look() returns. */
+/* Reports what in_use_look() returns. */
 static int in_use_tell(const struct source *source, int rc)
 {
 	if (rc == EBUSY)
@@ -22,8 +22,8 @@ static int in_use_tell(const struct source *source, int rc)
 	return rc ? convert_fail(source->lock, rc) : 0;
 }
 
-/* --rm takes away a name, and a link's is not that of the data. What cannot be found is told when it
- * is opened. */
+/* Judges the source's names: --rm removes a name, and a link's name is not the data's. Opening the
+ * source reports a missing file. */
 static int names_judge(const struct source *source)
 {
 	struct stat st;
@@ -46,8 +46,8 @@ int remove_judge(const struct convert *convert)
 	return rc;
 }
 
-/* The writer's last commit is in the file before it gives up its lock, so that this is asked while no
- * program can open the environment. */
+/* Removes the source if it is unchanged. A writer's last commit is in the file before the writer
+ * releases its lock, so this checks while no program can open the environment. */
 static int unchanged_remove(const struct source *source)
 {
 	if (!source_is_unchanged(source))

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Writes the records of a data set anew, with the original.
  *
- * They are read by lmdbio's cursors, in the order in which the source has them, and appended in that
- * order: the comparison that the original is given takes each new key for the greatest, so that also
- * data in an order of the program's own comes out as it was. The original looks a key up in two places
- * all the same, and finds it because it is the last there: a key that gets one more value, and at the
- * end of a transaction the name of a database that was written to. So a database is written as a whole
- * when its name's turn among the records of the main database has come.
+ * lmdbio's cursors read them in the source's order, and the original appends them in that order. It
+ * gets a comparison that takes each new key for the greatest, so data in an order of the program's
+ * own keeps that order. The original still looks a key up in two places, and finds it because it is
+ * the last: a key that gets one more value, and at the end of a transaction the name of a changed
+ * database. So a database is written whole when the walk over the main database comes to its name.
  *
  * One order differs between the formats. LMDB 1.0 keeps a name with a NUL, which MDB_REVERSEKEY
  * compares first. A main database in that order is sorted by the original's own comparison.
  *
- * lmdbio's cursors also read the target that is compared: it may be any file, and they distrust
- * what they read.
+ * lmdbio's cursors also read the target for comparison. It may be any file, and they distrust it.
  */
 #include "convert_rewrite.h"
 #include "convert_twins.h"
@@ -29,12 +27,12 @@
 
 enum {
 	MAP_LEAST = 16 << 20, /* bytes */
-	MAP_STEP = 1 << 30,   /* bytes; up to here the map doubles, then it grows by steps */
+	MAP_STEP = 1 << 30,   /* bytes; the map doubles up to this size, then grows by it */
 	NAME_TEXT = TOOL_ESCAPED_TEXT + 16, /* of a database in a message */
 };
 
 struct record {
-	MDB_val key, value; /* in the source, whose transaction lasts */
+	MDB_val key, value; /* in the source; valid during its transaction */
 };
 
 /* A walk over one database of the source or the target, in its order. */
@@ -45,29 +43,29 @@ struct walk {
 	struct cursor cursor;
 };
 
-/* A database that is being written, or compared. */
+/* A database during its writing or comparison. */
 struct database {
 	MDB_dbi dbi;
 	unsigned flags;
-	bool sorted;           /* it has the flags' order, in which the formats may differ */
-	char label[NAME_TEXT]; /* in a message */
-	MDB_val last;          /* the key that was written last ... */
+	bool sorted;           /* in its flags' order, in which the formats may differ */
+	char label[NAME_TEXT]; /* for messages */
+	MDB_val last;          /* the last written key ... */
 	bool begun;            /* ... if there is one */
 	struct walk walk;      /* comparing: of the target */
-	uint64_t looked_up;    /* records of one that is sorted */
+	uint64_t looked_up;    /* records of a sorted database */
 };
 
 struct rewrite {
 	struct convert *convert;
 	MDB_txn *from;
-	const char *path; /* by which a person knows the target */
+	const char *path; /* the target's name for the user */
 	bool comparing;
 	MDB_env *env;    /* the target: the original's, or lmdbio's while comparing */
 	MDB_txn *target; /* comparing */
 	size_t map;      /* bytes */
 	size_t key_most; /* bytes */
 	struct database *at;
-	/* Records of it that are not written yet: */
+	/* Its records that are not written yet: */
 	uint64_t bytes;
 	size_t count;
 	struct record batch[IMPORT_BATCH_RECORDS];
@@ -114,7 +112,7 @@ static void walk_begin(struct walk *walk, MDB_txn *txn, const struct tree_record
 	cursor_init(&walk->cursor, &txn->snapshot, &walk->tree, &walk->order, &walk->duplicates);
 }
 
-/* The entry on which a cursor of the main database stands, with the key as it is in the file. */
+/* Finds the entry under a cursor of the main database, with the key as it is in the file. */
 static bool entry_here(const struct cursor *cursor, struct entry *entry)
 {
 	const struct level *level = &cursor->levels[cursor->depth - 1];
@@ -123,7 +121,7 @@ static bool entry_here(const struct cursor *cursor, struct entry *entry)
 				level->index, entry);
 }
 
-/* Whether a cursor of the main database stands on a database, and its entry. */
+/* Returns whether the entry under a cursor of the main database is a database, and the entry. */
 static bool is_database(const struct cursor *cursor, struct entry *entry)
 {
 	return entry_here(cursor, entry) && entry_is_database(entry->flags);
@@ -135,14 +133,14 @@ static int map_grow(struct rewrite *rewrite)
 {
 	size_t more = rewrite->map < MAP_STEP ? rewrite->map : MAP_STEP;
 
-	/* A batch and its copy-on-write must fit however large a value is. */
+	/* The map must hold a batch and its copy-on-write, however large a value is. */
 	if (more < 2 * rewrite->bytes)
 		more = 2 * rewrite->bytes;
 	rewrite->map += more;
 	return lmdbio_orig_mdb_env_set_mapsize(rewrite->env, rewrite->map);
 }
 
-/* In a transaction of its own: a handle ends with one that is given up. */
+/* Opens a database in a transaction of its own: an aborted transaction would close the handle. */
 static int database_try(struct rewrite *rewrite, const char *name)
 {
 	struct database *at = rewrite->at;
@@ -176,7 +174,7 @@ static int database_create(struct rewrite *rewrite, const char *name)
 	return rc ? rewrite_fail(rewrite, rc) : 0;
 }
 
-/* A key that is not the last one of a sorted database is put in its place. */
+/* Writes a record. A key that is not the last one of a sorted database is put in its place. */
 static int record_write(const struct database *at, MDB_txn *txn, struct record *record, bool again)
 {
 	int rc = lmdbio_orig_mdb_put(txn, at->dbi, &record->key, &record->value,
@@ -224,7 +222,7 @@ static int batch_write(struct rewrite *rewrite)
 	rc = batch_try(rewrite, &at_key);
 	while (rc == MDB_MAP_FULL && !(rc = map_grow(rewrite)))
 		rc = batch_try(rewrite, &at_key);
-	/* The source's keys were seen to rise: only a name can be there already. */
+	/* The source's keys were seen to rise: only a name can exist already. */
 	if (rc == MDB_KEYEXIST && rewrite->at->sorted)
 		return twin_refuse(rewrite->convert->sources[0], &at_key);
 	if (rc == MDB_KEYEXIST &&
@@ -249,7 +247,7 @@ static int tell_difference(struct rewrite *rewrite, const char *what)
 	return TOOL_PROBLEM;
 }
 
-/* `outer`: the main database, whose walk has come to the name of this one; NULL: this is it. */
+/* `outer`: the main database, whose walk is at this one's name; NULL: this is the main database. */
 static int compare_begin(struct rewrite *rewrite, const struct database *outer)
 {
 	struct database *at = rewrite->at;
@@ -269,8 +267,8 @@ static int compare_begin(struct rewrite *rewrite, const struct database *outer)
 	return 0;
 }
 
-/* The target's next key must be this one, with this value unless that is NULL. In a sorted database
- * the key is searched for. */
+/* Checks that the target's next key is this one, with this value unless `value` is NULL. In a
+ * sorted database, searches for the key. */
 static int compare_next(struct rewrite *rewrite, const MDB_val *key, const MDB_val *value)
 {
 	struct database *at = rewrite->at;
@@ -286,8 +284,8 @@ static int compare_next(struct rewrite *rewrite, const MDB_val *key, const MDB_v
 	return convert_interrupted();
 }
 
-/* The target may hold no further record. The records of a sorted database, which were searched for,
- * are counted. */
+/* Checks that the target holds no further record. In a sorted database, whose records were searched
+ * for, compares their number. */
 static int compare_last(struct rewrite *rewrite)
 {
 	struct database *at = rewrite->at;
@@ -332,7 +330,7 @@ static void database_leave(struct rewrite *rewrite, struct database *database, b
 		lmdbio_orig_mdb_dbi_close(rewrite->env, database->dbi);
 }
 
-/* What LMDB 0.9 cannot hold. */
+/* Refuses a record that LMDB 0.9 cannot hold. */
 static int record_judge(const struct rewrite *rewrite, const MDB_val *key, const MDB_val *value)
 {
 	const struct database *at = rewrite->at;
@@ -372,7 +370,7 @@ static int record_put(struct rewrite *rewrite, const MDB_val *key, const MDB_val
 	return 0;
 }
 
-/* All records of the database that has this tree. */
+/* Takes all records of the database with this tree. */
 static int named_records(struct rewrite *rewrite, const struct tree_record *record)
 {
 	struct walk walk;
@@ -440,9 +438,9 @@ static int main_entry(struct rewrite *rewrite, const struct cursor *cursor, cons
 	return rc;
 }
 
-/* Whether the source's main database is in the order of MDB_REVERSEKEY, with the NULs of its names.
- * The order without flags is the same without the NULs, and a main database with MDB_DUPSORT or
- * MDB_INTEGERKEY has no names. */
+/* Finds out whether the source's main database is in the order of MDB_REVERSEKEY, with the NULs of
+ * its names. The order without flags is the same without the NULs. A main database with MDB_DUPSORT
+ * or MDB_INTEGERKEY has no names. */
 static int main_sorted(struct rewrite *rewrite, const struct tree_record *record, bool *sorted)
 {
 	const unsigned kinds = MDB_REVERSEKEY | MDB_DUPSORT | MDB_INTEGERKEY;
@@ -467,7 +465,8 @@ static int main_sorted(struct rewrite *rewrite, const struct tree_record *record
 	return found && found != MDB_NOTFOUND ? source_failed(rewrite, found) : rc;
 }
 
-/* Whether the key is behind the one before it in the order of the flags, names without their NULs. */
+/* Returns whether the key is behind the last one in the order of the flags, names without their
+ * NULs. */
 static bool main_rises(const struct walk *walk, MDB_val *last, const MDB_val *key)
 {
 	bool rises = !last->mv_size || compare(&walk->order.key, last, key) < 0;
@@ -513,14 +512,14 @@ static int file_begin(struct rewrite *rewrite, const char *path)
 
 	if (rc)
 		return source_failed(rewrite, rc);
-	/* What the source's program has chosen holds for its next one. */
+	/* The next program keeps the map size that the source's program chose. */
 	rewrite->map = info.me_mapsize < MAP_LEAST ? MAP_LEAST : info.me_mapsize;
 	rc = lmdbio_orig_mdb_env_create(&rewrite->env);
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_set_maxdbs(rewrite->env, 1);
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_set_mapsize(rewrite->env, rewrite->map);
-	/* No other process knows of the file yet, and it is synced before any does. */
+	/* No other process knows the file yet. It is synced before one does. */
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_open(rewrite->env, path,
 					      MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0600);
@@ -530,7 +529,7 @@ static int file_begin(struct rewrite *rewrite, const char *path)
 	return 0;
 }
 
-/* Opens a file that exists with lmdbio. */
+/* Opens an existing file with lmdbio. */
 static int target_begin(struct rewrite *rewrite, const char *path)
 {
 	int rc = source_form(path, true) == FORM_LMDB ? 0 : MDB_INVALID;

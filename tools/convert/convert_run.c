@@ -103,15 +103,15 @@ static int run_pack(struct convert *convert, struct target *target, struct sourc
 struct laying {
 	struct convert *convert;
 	struct target *target;
-	uint64_t at;      /* bytes laid */
-	uint64_t resumed; /* of which were there */
+	uint64_t at;      /* bytes written */
+	uint64_t resumed; /* bytes of them that existed before */
 	uint8_t there[64 << 10];
 };
 
 static int laying_begin(void *to, uint64_t size)
 {
 	struct laying *laying = to;
-	/* What is there stays until it has been looked at. */
+	/* Existing bytes stay until they have been compared. */
 	off_t keep = laying->target->resumed ? (off_t)size : 0;
 
 	progress_begin(&laying->convert->progress, "converting", size);
@@ -258,7 +258,7 @@ static int run_import(struct convert *convert, int fd, bool comparing)
 	return rc;
 }
 
-/* Straight into the target. */
+/* Imports straight into the target. */
 static int import_direct(struct convert *convert, struct target *target,
 			 struct convert_result *result)
 {
@@ -274,7 +274,7 @@ static int import_direct(struct convert *convert, struct target *target,
 	return rc;
 }
 
-/* By way of an LMDB file without a name beside the target, of which only the trees are taken. */
+/* Imports into an LMDB file without a name beside the target, and takes only its trees. */
 static int import_indirect(struct convert *convert, struct target *target,
 			   struct convert_result *result, struct source *source)
 {
@@ -298,7 +298,7 @@ static int import_indirect(struct convert *convert, struct target *target,
 
 /* ---- all ---- */
 
-/* --verify imports everything once more, and compares. */
+/* Judges --verify, which imports everything once more and compares. */
 static int twice_judge(const struct convert *convert)
 {
 	struct stat st;
@@ -318,7 +318,7 @@ static bool is_import(enum convert_form form)
 	return form != FORM_LMDB && form != FORM_CONTAINER;
 }
 
-/* What is written must be seen to be on the disk, not in the page cache. */
+/* Verifies what is on the disk, not in the page cache. */
 static int verify_partial(struct convert *convert, struct target *target, struct source *source)
 {
 	int rc = 0;
@@ -333,8 +333,8 @@ static int verify_partial(struct convert *convert, struct target *target, struct
 	return verify_run(convert, source, target, target->partial);
 }
 
-/* Whether the ranks of a job do it together: chunks can be dealt out, the walk over a tree cannot,
- * of which the pages in their new order come one after the other. */
+/* Returns whether the ranks of a job work together. Chunks can be shared out. The walk over a tree
+ * cannot: its pages in their new order come one after the other. */
 static bool is_shared(const struct convert *convert)
 {
 	return !is_import(convert->from) && !convert->relayout && !convert->rewrite;
@@ -360,7 +360,7 @@ static int run_conversion(struct convert *convert, struct target *target, struct
 	return rc;
 }
 
-/* A container without a record index is a whole one all the same. */
+/* Returns whether the target is complete: a container without a record index is. */
 static bool is_usable(const struct convert *convert, int rc)
 {
 	return !rc || (rc == TOOL_PROBLEM && convert->to == FORM_CONTAINER && convert->damaged);
@@ -405,7 +405,7 @@ static int run_steps(struct convert *convert, struct target *target, struct sour
 	return worst;
 }
 
-/* An existing target is compared, not written. */
+/* Compares an existing target and writes nothing. */
 static int run_verify_only(struct convert *convert, struct target *target, struct source *source,
 			   struct convert_result *result)
 {
@@ -421,7 +421,7 @@ static int run_verify_only(struct convert *convert, struct target *target, struc
 	return rc;
 }
 
-/* The same snapshot on all ranks of a job: beside a writer they may have come to different ones. */
+/* Opens the same snapshot on all ranks of a job: beside a writer they may find different ones. */
 static int sources_open(struct convert *convert, struct source *source)
 {
 	enum { TRIES = 100 };
@@ -442,7 +442,7 @@ static int sources_open(struct convert *convert, struct source *source)
 					   "snapshots");
 }
 
-/* Where the target lies in the tree that is imported, both its files do. */
+/* Notes the target's two files, in case it lies in the imported tree. */
 static void target_note(struct convert *convert, const struct target *target)
 {
 	struct stat st;
@@ -469,8 +469,9 @@ static int run_on_target(struct convert *convert, struct target *target, struct 
 	return rc ? rc : run_steps(convert, target, source, result);
 }
 
-/* The lock of a rank that has the source open counts as that of any program, so the other ranks close it
- * first. All ranks call this, whatever has failed. Returns rank 0's exit status. */
+/* Removes the source. The lock of a rank that has the source open counts as any program's, so the
+ * other ranks close it first. All ranks call this, whatever has failed. Returns rank 0's exit
+ * status. */
 static int run_removal(struct convert *convert, const struct target *target, struct source *source,
 		       const struct convert_result *result, int rc)
 {
@@ -526,7 +527,7 @@ int convert_run(struct convert *convert, struct convert_result *result)
 	if (shared || job_leads(convert))
 		rc = convert_together(convert, result);
 	job_apart(convert, false);
-	/* Some have nothing left to do, or had nothing at all. */
+	/* Some ranks have no work left, or had none at all. */
 	if (job_gather(convert))
 		return TOOL_FAILED;
 	return job_agree(convert, rc);

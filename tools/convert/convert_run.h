@@ -5,23 +5,23 @@
 
 #include "convert.h"
 
-/* What came of it, for the summary. */
+/* The results, for the summary. */
 struct convert_result {
 	const char *made;    /* "container" or "lmdb" */
 	char *path;          /* the final file; malloc()ed */
 	uint64_t data;       /* bytes of data.mdb */
 	uint64_t file;       /* bytes of the final file */
-	uint64_t resumed;    /* bytes of data that were there already */
+	uint64_t resumed;    /* bytes of data that existed before */
 	uint64_t chunks;     /* of a container that was written */
 	uint64_t txnid;      /* of the source's snapshot */
 	uint64_t seconds_ns; /* nanoseconds of the conversion, without verification */
 	bool relaid;
-	bool verified; /* all has been read back and compared */
+	bool verified; /* all was read back and compared */
 	bool written;  /* false: only verified */
-	bool busy;     /* the source was written to meanwhile */
+	bool busy;     /* a writer changed the source meanwhile */
 };
 
-/* Does what was asked. *result is set as far as it came. */
+/* Runs the request. Sets *result as far as the work came. */
 int convert_run(struct convert *convert, struct convert_result *result);
 
 #endif

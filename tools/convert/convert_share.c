@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Deals chunks out to ranks.
+/* Shares out chunks to ranks.
  *
- * In rounds: in each every rank takes some chunks that follow each other, the ranks' one behind the
- * other, so that a sum over the ranks before says where a rank's frames go, and each rank's write
- * is one range. Rank 0 has the container's writer, which is told of all frames, and of the pages
- * that the index is made of. Ranks agree once a round whether to go on.
+ * In each round every rank takes some neighbouring chunks, the ranks' one behind the other. So a
+ * sum over the ranks before gives the place of a rank's frames, and each rank's write is one range.
+ * Rank 0 has the container's writer, which gets all frames, and the pages that the index is made
+ * of. Ranks agree once a round whether to go on.
  */
 #include "convert_share.h"
 #include "convert_chunks.h"
@@ -26,7 +26,7 @@ enum {
 	BUFFER_ALIGNMENT = 4096,
 };
 
-/* What comes of a chunk. */
+/* The results of a chunk. */
 struct chunk_slot {
 	struct container_frame frame;
 	uint8_t *bytes;  /* the frame, or the data */
@@ -40,20 +40,20 @@ struct share {
 	struct convert *convert;
 	const struct mpi_sharing *sharing;
 	struct source *source;
-	struct pack *pack; /* rank 0's */
+	struct pack *pack; /* of rank 0 */
 	struct container_write_options options;
 	uint32_t chunk, page_size;
-	uint64_t resumed;   /* bytes of data whose frames are there */
+	uint64_t resumed;   /* bytes of data whose frames exist */
 	uint64_t round;     /* chunks of a rank in a round */
-	struct chunk_slot *slots; /* as many */
+	struct chunk_slot *slots; /* one for each of them */
 	struct chunk_share mine;
-	pthread_mutex_t lock; /* of `spares` */
+	pthread_mutex_t lock; /* guards `spares` */
 	struct spare_compressor *spares;
 	uint8_t *out; /* of all slots, for one write */
 	bool packing;
 };
 
-/* What a thread needs while it compresses. */
+/* A thread's state during compression. */
 struct spare_compressor {
 	struct spare_compressor *next;
 	struct container_compressor *compressor;
@@ -95,7 +95,7 @@ static void spare_give(struct share *share, struct spare_compressor *spare)
 	pthread_mutex_unlock(&share->lock);
 }
 
-/* Keeps the pages that were picked. 0 or ENOMEM. */
+/* Keeps the picked pages. Returns 0 or ENOMEM. */
 static int copies_keep(const struct share *share, struct chunk_slot *slot, const uint8_t *data,
 		       size_t length, uint64_t offset, const uint8_t *picked)
 {
@@ -169,7 +169,7 @@ static int chunk_read(void *to, uint8_t *buffer, uint64_t offset, size_t length)
 	return 0;
 }
 
-/* ---- what rank 0 makes of it ---- */
+/* ---- rank 0's part ---- */
 
 static int frames_take(struct share *share, const struct container_frame *frames, size_t n)
 {
@@ -273,8 +273,8 @@ static int lists_take(struct share *share)
 
 /* ---- rounds ---- */
 
-/* What the slots hold, as one range in front of which the other ranks' lie; *offset moves behind
- * all of them. An errno. */
+/* Writes the slots' contents as one range, behind the other ranks' in front; *offset moves behind
+ * all of them. Returns an errno. */
 static int slots_write(struct share *share, uint64_t *offset)
 {
 	uint64_t before, all;
@@ -321,7 +321,7 @@ static int round_run(struct share *share, uint64_t first, uint64_t *offset)
 						  : convert_interrupted());
 	if (rc)
 		return rc;
-	/* All are told of one failure, the person once. */
+	/* All ranks learn of one failure, the user once. */
 	rc = job_agree(convert, slots_write(share, offset));
 	if (!rc && share->packing)
 		rc = job_agree(convert, lists_take(share));
@@ -380,7 +380,7 @@ static void share_close(struct share *share)
 	pthread_mutex_destroy(&share->lock);
 }
 
-/* From `offset` of the target on. */
+/* Runs the rounds from `offset` of the target on. */
 static int share_run(struct share *share, const struct target *target, uint64_t offset)
 {
 	struct convert *convert = share->convert;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Keeps the pages of a data file that are needed again to know the order of its leaves.
+/* Keeps the pages of a data file that show the order of its leaves.
  *
- * Of a leaf page its number and how many records it holds are kept; branch pages, and leaf pages
- * that name databases, are kept whole. Both lists come in the order of page numbers, so a page is
- * found by bisection. What looks like a page and is none (a value's bytes, a page long free) is in
- * the lists too; no tree leads there.
+ * Of a leaf page it keeps the number and the count of records. It keeps branch pages, and leaf
+ * pages that name databases, whole. Both lists come in the order of page numbers, so bisection
+ * finds a page. Bytes that only look like a page (a value's bytes, a page long free) are in the
+ * lists too; no tree leads there.
  */
 #include "convert_skeleton.h"
 #include "convert_spill.h"
@@ -22,14 +22,14 @@ struct skeleton {
 	enum format format;
 	const struct page_layout *layout;
 	uint32_t page_size;
-	uint64_t next; /* number of the page that comes or is being collected */
-	size_t have;   /* bytes of it */
+	uint64_t next; /* number of the page that comes or is in work */
+	size_t have;   /* bytes of it so far */
 	uint8_t *page;
 	uint8_t *metas; /* two pages */
 	struct spill leaves, pages;
 	/* of a walk: */
-	const struct skeleton_listener *listener; /* NULL: only to see whether it is sound */
-	uint64_t steps; /* pages that may still be visited before there must be a circle */
+	const struct skeleton_listener *listener; /* NULL: only check that the trees are sound */
+	uint64_t steps; /* pages left to visit before the trees must have a circle */
 };
 
 enum { NOT_SOUND = -1 }; /* no errno and no code of a listener */
@@ -57,7 +57,7 @@ int skeleton_open(struct skeleton **result, enum format format, uint32_t page_si
 	return 0;
 }
 
-/* How many records an entry stands for; 0 when it makes no sense. */
+/* Returns how many records an entry stands for; 0 if it makes no sense. */
 static uint64_t records_under(const struct page_layout *layout, const struct entry *entry)
 {
 	if (!(entry->flags & ENTRY_DUPS))
@@ -69,7 +69,7 @@ static uint64_t records_under(const struct page_layout *layout, const struct ent
 	return entry->data_size == TREE_SIZE ? load64(entry->data + TREE_ENTRIES) : 0;
 }
 
-/* Whether page `number` is a leaf page of records, and if its entries name databases. */
+/* Returns whether page `number` is a leaf page of records. *names: its entries name databases. */
 static bool leaf_look(const struct page_layout *layout, const uint8_t *page, uint64_t number,
 		      uint32_t page_size, struct skeleton_leaf *leaf, bool *names)
 {
@@ -178,7 +178,8 @@ int skeleton_feed(struct skeleton *skeleton, const void *bytes, size_t length)
 	return rc;
 }
 
-/* The one of `count` pieces of `each` bytes that begins with this page number, or NULL. */
+/* Finds the piece that begins with this page number among `count` pieces of `each` bytes, or
+ * NULL. */
 static const uint8_t *find(const uint8_t *list, uint64_t count, size_t each, uint64_t page)
 {
 	uint64_t low = 0, high = count;
@@ -261,7 +262,7 @@ static int tree_visit(struct skeleton *skeleton, const void *name, size_t name_s
 	return rc ? rc : records == record->entries ? 0 : NOT_SOUND;
 }
 
-/* The databases that the leaves of the main tree name, in key order. */
+/* Visits the databases that the leaves of the main tree name, in key order. */
 static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned depth)
 {
 	const uint8_t *page = page_find(skeleton, number);
@@ -270,7 +271,7 @@ static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned dept
 	struct entry entry;
 	int rc = 0;
 
-	/* A leaf that names none is not kept, and is no error. */
+	/* A leaf without names is not kept, and is no error. */
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint64_t child;
 
@@ -286,7 +287,7 @@ static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned dept
 			continue;
 		if (entry.data_size != TREE_SIZE)
 			return NOT_SOUND;
-		/* LMDB 1.0 has longer names than the index. */
+		/* LMDB 1.0 allows longer names than the index. */
 		if (entry.key_size > CONTAINER_NAME_MAX)
 			continue;
 		tree_record_parse(&record, entry.data);

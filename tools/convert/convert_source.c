@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads a snapshot of an LMDB file byte for byte while other processes write.
  *
- * A read transaction keeps the snapshot's pages as they are; only the meta pages change under it.
- * What mdb_env_copy() locks writers out for, a copy of both meta pages as they stood between two
- * commits, is told here by looking: the page of our transaction must carry its number, the other
- * one, read afterwards, none that is newer (lib/env/snapshot.c has the argument), and a second
- * reading of both must bring the same bytes. Otherwise the transaction is renewed.
+ * A read transaction keeps the snapshot's pages as they are; only the meta pages change.
+ * mdb_env_copy() locks writers out to copy both meta pages as they stood between two commits. Here
+ * a look at them replaces that lock. Our transaction's page must carry its number. The other page,
+ * read afterwards, must not be newer (lib/env/snapshot.c has the argument). A second reading of
+ * both must give the same bytes. Otherwise the transaction is renewed.
  */
 #include "convert_source.h"
 #include "tool_env.h"
@@ -26,7 +26,7 @@
 
 enum {
 	LOOKS_MAX = 100000,
-	LOOKS_YIELD = 16, /* unlucky looks after which to let a writer run */
+	LOOKS_YIELD = 16, /* failed looks before a pause that lets a writer run */
 	COMMIT_PAUSE =
 		1000000, /* nanoseconds between two looks at a commit that waits for the disk */
 };
@@ -36,7 +36,8 @@ enum {
 enum look {
 	LOOK_GOOD,
 	LOOK_UNLUCKY,
-	/* The other meta page is of the next transaction, of which readers are not told before it is on the disk. */
+	/* The other meta page is of the next transaction, which readers do not see before it is on
+	 * the disk. */
 	LOOK_COMMIT,
 };
 
@@ -45,8 +46,9 @@ enum look {
 
 /* ---- what it is ---- */
 
-/* A name that cannot be looked up counts as present, so that an unreadable environment is not imported as a tree of
- * files. Allocates nothing, because a failed allocation must not read as "absent". */
+/* Returns whether a name exists. A name that cannot be looked up counts as present, so that an
+ * unreadable environment is not imported as a tree of files. Allocates nothing: a failed allocation
+ * must not read as "absent". */
 static bool exists_in(const char *directory, const char *name)
 {
 	char path[PATH_MAX];
@@ -90,7 +92,8 @@ static bool is_container(const char *path)
 	return found;
 }
 
-/* Whether a directory's data.mdb is a container, which programs read as they read a data.mdb.zst. */
+/* Returns whether a directory's data.mdb is a container. Programs read such a file as a
+ * data.mdb.zst. */
 static bool holds_container(const char *directory)
 {
 	char path[PATH_MAX];
@@ -126,7 +129,7 @@ bool source_is_other(const char *path, enum convert_form form, bool no_subdir)
 					   !exists_in(path, "data.mdb.zst");
 }
 
-/* A file is read by the back end that suits its file system. */
+/* Opens a file with the back end that suits its file system. */
 static int file_io(struct io *io, int fd)
 {
 	const char *backend, *why;
@@ -139,7 +142,7 @@ static int file_io(struct io *io, int fd)
 	return rc;
 }
 
-/* The data is the file's bytes. */
+/* Makes the file's bytes the data. */
 static int source_io(struct source *source)
 {
 	int rc = file_io(&source->io, source->fd);
@@ -150,8 +153,8 @@ static int source_io(struct source *source)
 
 /* ---- LMDB ---- */
 
-/* A data file by the name that it has in an environment is opened by its directory: there is the
- * lock file that writers use, unless they have named the file too. */
+/* Returns whether a data file has its name in an environment. Then it is opened by its directory,
+ * which has the lock file that writers use, unless they have named the file too. */
 static bool is_in_environment(const char *path, char **directory)
 {
 	size_t before = (size_t)(basename(path) - path);
@@ -195,7 +198,7 @@ static int metas_read(const struct source *source, unsigned first, uint8_t *page
 	return 0;
 }
 
-/* One look at the meta pages into `pages`; `again` is room for a second one. */
+/* Looks once at the meta pages, into `pages`; `again` is room for a second reading. */
 static int metas_look(const struct source *source, uint64_t id, uint8_t *pages, uint8_t *again,
 		      enum look *look)
 {
@@ -219,7 +222,7 @@ static int metas_look(const struct source *source, uint64_t id, uint8_t *pages, 
 	return 0;
 }
 
-/* Whether looks at pages that do not change are worth while: the next transaction is being committed. */
+/* Returns whether to look again at unchanged pages: the next transaction is being committed. */
 static bool commit_wait(enum look look, uint64_t until)
 {
 	if (look != LOOK_COMMIT || tool_signal || clock_now() >= until)
@@ -243,7 +246,7 @@ static int lmdb_pin(struct source *source)
 			break;
 		if (!i || memcmp(before, looks, size) != 0)
 			until = clock_now() + COMMIT_WAIT;
-		/* No process writes and the lock file does not fit: the original would go by the
+		/* No process writes, and the lock file does not fit: the original would take the
 		 * meta page that its number points to. */
 		else if (!commit_wait(look, until))
 			break;
@@ -284,8 +287,8 @@ static int tree_begin(struct source *source, unsigned flags)
 	return 0;
 }
 
-/* A data file whose lock file we may not use is read as it is; that it was not written to meanwhile
- * is seen at the end. */
+/* Opens a data file. If its lock file may not be used, reads it as it is; a look at the end shows
+ * whether it was written to meanwhile. */
 static int lmdb_open(struct source *source)
 {
 	int rc;
@@ -293,7 +296,8 @@ static int lmdb_open(struct source *source)
 	source->fd = open(source->file, O_RDONLY | O_CLOEXEC);
 	if (source->fd < 0)
 		return errno;
-	/* The look at its name has failed, or it has come there since: its own bytes are no pages. */
+	/* The check of its name failed, or the container came there later: its bytes are no
+	 * pages. */
 	if (container_is_one(source->fd))
 		return ESTALE;
 	rc = tree_begin(source, 0);
@@ -417,7 +421,7 @@ size_t source_alignment(const struct source *source)
 	return io_alignment(&source->io);
 }
 
-/* Meta pages are handed out as they were. */
+/* Puts the snapshot's meta pages in place of later ones. */
 void source_patch(const struct source *source, void *buffer, size_t length, uint64_t offset)
 {
 	uint64_t end = 2 * (uint64_t)source->page_size;
@@ -467,7 +471,7 @@ bool source_is_unchanged(const struct source *source)
 		return false;
 	if (!source->metas)
 		return true;
-	/* A writer by a shared map moves no time stamp for a while. */
+	/* A writer through a shared map changes no time stamp for a while. */
 	now = malloc(size);
 	same = now && !metas_read(source, 0, now) && !memcmp(now, source->metas, size);
 	free(now);

@@ -22,8 +22,8 @@ void spill_open(struct spill *spill, int fd);
 /* Returns 0 or an errno. */
 int spill_append(struct spill *spill, const void *bytes, size_t length);
 
-/* No more is appended: spill->view is all of it from now on, spill->size bytes in the page cache.
- * NULL when it is empty. Returns 0 or an errno. */
+/* Ends appending: from now on spill->view is the whole list, spill->size bytes in the page cache;
+ * NULL if it is empty. Returns 0 or an errno. */
 int spill_look(struct spill *spill);
 
 void spill_close(struct spill *spill);

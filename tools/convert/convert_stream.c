@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Keeps reads in flight ahead of the bytes that are wanted.
+/* Keeps reads in flight ahead of the taken bytes.
  *
- * Where reads are cheap and the kernel reads ahead, bytes are read straight into the taker's
- * buffer. Where each is a request over a network, or a chunk to be decompressed, a ring of buffers
- * is kept full.
+ * If reads are cheap and the kernel reads ahead, reads go straight into the taker's buffer. If each
+ * is a request over a network, or a chunk to decompress, a ring of buffers is kept full.
  */
 #include "convert_source.h"
 
@@ -16,7 +15,7 @@
 enum {
 	PIECE = 1 << 20, /* bytes of one request; a container's chunk if that is more */
 	PIECES = 8,
-	RING = 32 << 20, /* bytes; fewer pieces than PIECES, but two, when they are long */
+	RING = 32 << 20, /* bytes; long pieces are fewer than PIECES, but two */
 	BUFFER_ALIGNMENT = 4096,
 };
 
@@ -27,13 +26,13 @@ struct stream_piece {
 
 struct source_stream {
 	struct source *source;
-	uint64_t next;  /* that will be handed out */
-	uint64_t asked; /* up to here requests are made */
+	uint64_t next;  /* the next byte to hand out */
+	uint64_t asked; /* end of the requests so far */
 	uint64_t end;
 	uint8_t *buffers;            /* NULL: no ring */
 	uint64_t piece;              /* bytes */
 	unsigned count;              /* of pieces in use */
-	struct stream_piece pieces[PIECES]; /* of offset o: (o / piece) % count */
+	struct stream_piece pieces[PIECES]; /* offset o has piece (o / piece) % count */
 };
 
 int source_stream_open(struct source_stream **result, struct source *source, uint64_t offset,

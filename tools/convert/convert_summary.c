@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Holds the words of the summary, and the names in its JSON form. */
+/* Prints the summary, as text and as JSON. */
 #include "convert_summary.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ void summary_tell(const struct convert *convert, const struct convert_result *re
 			convert->sources[0], (unsigned long long)result->txnid);
 }
 
-/* The length of the UTF-8 character that begins here, 0: none does. */
+/* Returns the length of the UTF-8 character that begins here; 0: none does. */
 static size_t utf8_length(const unsigned char *at)
 {
 	size_t length = *at < 0x80   ? 1
@@ -57,7 +57,8 @@ static size_t utf8_length(const unsigned char *at)
 	return length;
 }
 
-/* A path may hold any bytes and JSON only characters: the others become U+FFFD. */
+/* Prints a text as JSON. A path may hold any bytes and JSON only characters: others become
+ * U+FFFD. */
 static void put_text(const char *name, const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;

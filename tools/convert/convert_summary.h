@@ -5,10 +5,10 @@
 
 #include "convert_run.h"
 
-/* One line or, with convert->verbose of 2, some, onto standard error. */
+/* Prints one line, or several if convert->verbose is 2, on standard error. */
 void summary_tell(const struct convert *convert, const struct convert_result *result);
 
-/* One JSON object onto standard output. `status` is the exit status to be. */
+/* Prints one JSON object on standard output. `status` will be the exit status. */
 void summary_json(const struct convert *convert, const struct convert_result *result, int status);
 
 #endif

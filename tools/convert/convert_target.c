@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Takes a partial file to a whole one. */
+/* Makes a partial file a complete one. */
 #include "convert_target.h"
 
 #include "convert_in_use.h"
@@ -21,8 +21,8 @@ static bool ends_in(const char *text, const char *end)
 	return a >= b && !strcmp(text + a - b, end);
 }
 
-/* A name that is not there yet is a file's when it looks like one, else the directory's in which
- * LMDB programs look for their data file. */
+/* Returns whether the target is a directory. A name that does not exist is a file's if it looks
+ * like one, else a directory's, in which LMDB programs look for their data file. */
 static bool is_directory(const struct convert *convert)
 {
 	const char *path = convert->target;
@@ -63,7 +63,7 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 	if (target->exists && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		return convert_refuse(target->path,
 				      "it exists and is no regular file: name another target");
-	/* Readers that have it open would take the old file and the new one for the same. */
+	/* Readers that have the file open would take the old and the new one for the same. */
 	if (target->exists && form == FORM_LMDB && convert->force &&
 	    in_use_look(target->path) == EBUSY)
 		return convert_refuse(
@@ -77,13 +77,14 @@ static const char *partial_name(const struct target *target)
 	return basename(target->partial);
 }
 
-/* Before it is renamed or removed: without locks another process may have taken its name. */
+/* Returns whether the partial file still has its name, before it is renamed or removed: without
+ * locks another process may have taken the name. */
 static bool partial_is_ours(const struct target *target)
 {
 	return partial_is_named(target->directory_fd, partial_name(target), target->fd);
 }
 
-/* Opens the target's directory, which is there. */
+/* Opens the target's existing directory. */
 static int directory_enter(struct target *target)
 {
 	struct output_path found;
@@ -92,7 +93,7 @@ static int directory_enter(struct target *target)
 
 	if (asprintf(&inside, "%s/.", target->directory) < 0)
 		return convert_fail(target->directory, ENOMEM);
-	/* A directory may be another user's, the links to it may not. */
+	/* Another user may own the directory, but not the links to it. */
 	rc = output_path_find(&found, inside);
 	free(inside);
 	if (rc == OUTPUT_PATH_PLANTED)
@@ -106,8 +107,8 @@ static int directory_enter(struct target *target)
 	return rc ? convert_fail(target->directory, rc) : 0;
 }
 
-/* Opens the target's directory, which is made where it is not there. From then on files in it are named
- * by this descriptor alone: another user may change links on the way at any time. */
+/* Opens the target's directory, or makes it. From then on only this descriptor names files in the
+ * directory: another user may change links on the way at any time. */
 static int directory_open(struct target *target)
 {
 	struct output_path found;
@@ -160,7 +161,7 @@ static int attributes_set(const struct target *target, const struct stat *like)
 		umask(mask);
 		return fchmod(target->fd, 0666 & ~mask) ? errno : 0;
 	}
-	/* Only root may give files away; for others it stays theirs. */
+	/* Only root may give files away; for other users the file stays theirs. */
 	if (fchown(target->fd, like->st_uid, like->st_gid) && errno != EPERM && errno != EINVAL)
 		return errno;
 	times[0] = like->st_atim;
@@ -170,7 +171,8 @@ static int attributes_set(const struct target *target, const struct stat *like)
 	return 0;
 }
 
-/* Without -f nothing is overwritten, also not what has come to stand there meanwhile. */
+/* Renames the partial file. Without -f this overwrites nothing, not even a file that came there
+ * meanwhile. */
 static int partial_rename(const struct target *target)
 {
 	const char *from = partial_name(target), *to = basename(target->path);
@@ -191,7 +193,7 @@ static int partial_rename(const struct target *target)
 	return renameat(in, from, in, to) ? errno : 0;
 }
 
-/* Some file systems have no fsync of a directory. */
+/* Syncs a directory. Some file systems cannot. */
 static int directory_sync(int fd)
 {
 	return fsync(fd) && errno != EINVAL && errno != ENOTSUP ? errno : 0;
@@ -239,7 +241,7 @@ int target_settle(struct target *target)
 	return rc ? convert_fail(target->directory, rc) : 0;
 }
 
-/* Removes the directory that was made, if it is empty and still has its name. */
+/* Removes the directory that was made here, if it is empty and still has its name. */
 static void directory_remove(const struct target *target)
 {
 	char name[NAME_MAX + sizeof("../")];
@@ -275,7 +277,7 @@ int target_scratch(const struct target *target)
 
 	if (fd >= 0)
 		return fd;
-	/* Not every file system can make a file without a name at once. */
+	/* Some file systems cannot make a file without a name at once. */
 	if (asprintf(&name, "%s/.lmdbio-scratch-XXXXXX", target->directory) < 0) {
 		convert_fail(target->directory, ENOMEM);
 		return -1;

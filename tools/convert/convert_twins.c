@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Collects the names of databases in one walk over the main database, and looks for them in another. */
+/* Collects the names of databases in one walk over the main database, and looks for them in another
+ * walk. */
 #include "convert_twins.h"
 #include "convert.h"
 #include "tool_common.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Chooses the bytes of a data.mdb that are written, and those that need not be. */
+/* Chooses which bytes of a data.mdb to write, and which to leave. */
 #include "convert_unpack.h"
 #include "convert_chunks.h"
 
@@ -35,7 +35,7 @@ static bool is_zero(const uint8_t *bytes, size_t length)
 	return !*bytes && !memcmp(bytes, bytes + 1, length - 1);
 }
 
-/* A new file reads as zeroes where nothing has been written: there it stays without blocks. */
+/* Writes only bytes that are not zero: a new file reads as zeroes, and needs no blocks there. */
 static int sparse_write(int fd, const uint8_t *bytes, size_t length, uint64_t offset)
 {
 	size_t at = 0;
@@ -73,7 +73,7 @@ bool unpack_has(const struct target *target, uint8_t *buffer, uint64_t offset, s
 	return true;
 }
 
-/* Whether a resumed target has this chunk of a container already. */
+/* Returns whether a resumed target already has this chunk of a container. */
 static bool chunk_is_there(struct unpack *unpack, uint8_t *buffer, uint64_t offset, size_t length)
 {
 	struct container_chunk chunk;
@@ -84,7 +84,7 @@ static bool chunk_is_there(struct unpack *unpack, uint8_t *buffer, uint64_t offs
 	       chunk.size == length && chunk.hash == hash_bytes(buffer, length);
 }
 
-/* The same of a source without checksums, of which the bytes are in the first of two buffers. */
+/* The same for a source without checksums; its bytes are in the first of two buffers. */
 static bool chunk_is_like(struct unpack *unpack, uint8_t *buffers, uint64_t offset, size_t length)
 {
 	uint8_t *there = buffers + unpack->chunk;
@@ -111,18 +111,17 @@ static int chunk_unpack(void *to, uint8_t *buffer, uint64_t offset, size_t lengt
 		progress_count(&unpack->convert->progress, length, length);
 		return 0;
 	}
-	/* A file takes one write at a time; threads that wait for it in the kernel do so spinning.
-	 */
+	/* A file takes one write at a time, and threads that wait for it in the kernel spin. */
 	pthread_mutex_lock(&unpack->writing);
 	rc = unpack->target->resumed ? whole_write(fd, buffer, length, offset)
 				     : sparse_write(fd, buffer, length, offset);
 	pthread_mutex_unlock(&unpack->writing);
-	/* On a full disk all threads fail; the person is told once. */
+	/* On a full disk all threads fail; the user gets one message. */
 	if (rc && atomic_exchange(&unpack->failed, true))
 		return TOOL_FAILED;
 	if (rc)
 		return convert_fail(unpack->target->path, rc);
-	/* Storage begins now, so that the fsync at the end is short. */
+	/* Starts writing to storage now, so that the final fsync is short. */
 	(void)sync_file_range(fd, (off_t)offset, (off_t)length, SYNC_FILE_RANGE_WRITE);
 	progress_count(&unpack->convert->progress, length, length);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Compares two data sets, and tells the first difference. */
+/* Compares two data sets, and reports the first difference. */
 #include "convert_verify.h"
 #include "convert_chunks.h"
 #include "convert_job.h"
@@ -16,15 +16,15 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { TOLD_MOST = 8, /* places that are named; the rest is counted */ };
+enum { TOLD_MOST = 8, /* places to name; the rest is counted */ };
 
 struct verify {
 	struct convert *convert;
 	struct source *source;
-	struct source back; /* what was written */
+	struct source back; /* the written data */
 	uint32_t chunk;
 	_Atomic uint64_t bad;         /* chunks */
-	_Atomic bool moved;           /* a difference that a writer to the source may have made */
+	_Atomic bool moved;           /* a writer to the source may have made a difference */
 	struct source_stream *stream; /* relaid: of `back` */
 	uint8_t *buffer;
 	uint64_t at; /* bytes compared */
@@ -48,7 +48,7 @@ static size_t first_difference(const uint8_t *a, const uint8_t *b, size_t length
 	return i;
 }
 
-/* Pages that the index of a container has once more must be the same there. */
+/* Checks that the pages that a container's index copies are the same in the data. */
 static int copies_verify(struct verify *verify, const uint8_t *back, size_t length, uint64_t offset)
 {
 	uint64_t page;
@@ -186,9 +186,9 @@ static int verify_relaid(struct verify *verify)
 	return rc == TOOL_PROBLEM && verify->bad ? 0 : rc;
 }
 
-/* ---- a source that others write to ---- */
+/* ---- a source with writers ---- */
 
-/* What the trees of a data set come to, whatever pages they do not reach. */
+/* A digest of the trees of a data set, without the pages that they do not reach. */
 struct digest {
 	struct convert *convert;
 	XXH3_state_t *state;
@@ -209,8 +209,8 @@ static int digest_put(void *to, const void *bytes, size_t length)
 {
 	struct digest *digest = to;
 
-	/* The meta pages come first. They tell the size of the map, which grows without a commit.
-	 */
+	/* The meta pages come first. They hold the size of the map, which grows without a
+	 * commit. */
 	if (digest->begun)
 		XXH3_128bits_update(digest->state, bytes, length);
 	digest->begun = true;
@@ -236,7 +236,8 @@ static int digest_take(struct convert *convert, struct source *source, XXH128_ha
 	return rc;
 }
 
-/* A data.mdb with what was written: that itself, or a container's data in a file without a name. */
+/* Opens a data.mdb of the written data: the target itself, or a container's data in a file without
+ * a name. */
 static int written_open(struct verify *verify, const struct target *beside, struct source *written)
 {
 	struct target scratch = {.path = beside->path, .fd = -1};
@@ -260,8 +261,8 @@ static int written_open(struct verify *verify, const struct target *beside, stru
 	return rc;
 }
 
-/* Pages that the snapshot does not reach may have been written anew since, so only its trees can be
- * compared: laid anew they must be the same. */
+/* Compares trees alone: pages that the snapshot does not reach may have changed since. Relaid, the
+ * trees must be the same. */
 static int verify_trees(struct verify *verify, const struct target *beside)
 {
 	uint64_t size, written_size;
@@ -302,7 +303,7 @@ static int back_open(struct source *back, const char *path, enum convert_form fo
 				      : source_open_bytes(back, path);
 }
 
-/* By the rank that leads, alone. */
+/* Runs this in the leading rank alone. */
 static int verify_trees_apart(struct verify *verify, const struct target *beside)
 {
 	bool before;

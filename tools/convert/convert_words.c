@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Gives each number among the letters of a command line a word of its own. */
+/* Makes each number among the letters of a command line a word of its own. */
 #include "convert_words.h"
 #include "convert.h"
 
@@ -10,7 +10,8 @@
 
 static const char with_argument[] = "TDo";
 
-/* Whether a long option without "=" takes the next word. getopt knows it by the beginning of its name too. */
+/* Returns whether a long option without "=" takes the next word. getopt also takes the beginning of
+ * its name. */
 static bool name_wants_word(const char *name)
 {
 	const struct tool_option *found = NULL;
@@ -24,7 +25,7 @@ static bool name_wants_word(const char *name)
 	return found && found->argument && *found->argument != '[';
 }
 
-/* Whether the word behind this one is its argument, and no letters. */
+/* Returns whether the next word is this one's argument, and no letters. */
 static bool wants_word(const char *word)
 {
 	const char *letter;
@@ -41,7 +42,7 @@ int words_split(int argc, char **argv, char ***result)
 {
 	bool is_argument = false;
 	size_t room = (size_t)argc + 1, count = 0;
-	static char **words; /* getopt gives pointers into them */
+	static char **words; /* getopt returns pointers into them */
 
 	for (int i = 1; i < argc; i++)
 		room += 3 * strlen(argv[i]);

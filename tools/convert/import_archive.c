@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads tars through libarchive, which is given nothing that could start a program.
+/* Reads tars through libarchive, in a setup that cannot start a program.
  *
- * What an archive says of itself is not believed: before room is made for a member, its size is
- * held against the largest value that is allowed and against the bytes of the archive.
+ * An archive's claims are not believed: before a member gets room, its size is compared with the
+ * largest allowed value and with the bytes of the archive.
  */
 #include "import_archive.h"
 #include "import_records.h"
@@ -18,12 +18,12 @@
 
 enum {
 	ARCHIVE_BLOCK = 1 << 20,   /* bytes of one read */
-	EXPANSION_FREE = 64 << 20, /* bytes that any archive may give, however small it is */
+	EXPANSION_FREE = 64 << 20, /* bytes that any archive may give, however small */
 	MAGIC_MOST = 8,
 };
 
-/* The compressions that libarchive may have built in. Where its build lacks one, it would start the
- * program of that name, and says so by ARCHIVE_WARN. */
+/* The compressions that libarchive may have built in. Without one, libarchive would start the
+ * program of that name, and returns ARCHIVE_WARN. */
 static int (*const filters[])(struct archive *) = {
 	archive_read_support_filter_gzip,     archive_read_support_filter_bzip2,
 	archive_read_support_filter_compress, archive_read_support_filter_xz,
@@ -32,7 +32,7 @@ static int (*const filters[])(struct archive *) = {
 	archive_read_support_filter_lzop,
 };
 
-/* Compressions of which libarchive would start a program, or may, by the files' first bytes. */
+/* Compressions for which libarchive starts, or may start, a program, by the files' first bytes. */
 static const struct {
 	const char *magic, *program;
 } by_program[] = {
@@ -41,7 +41,7 @@ static const struct {
 	{"\x89LZO", "lzop"},
 };
 
-/* Names in a tar are bytes, or UTF-8 where its format says so. */
+/* Returns a member's name. Names in a tar are bytes, or UTF-8 if the tar's format says so. */
 static const char *plain_name(const char *utf8, const char *bytes)
 {
 	const char *name = utf8 ? utf8 : bytes;
@@ -52,7 +52,7 @@ static const char *plain_name(const char *utf8, const char *bytes)
 	return name;
 }
 
-/* An archive that libarchive cannot read without a program: which one, or NULL. */
+/* Returns the program without which libarchive cannot read an archive, or NULL. */
 static const char *program_wanted(const char *path)
 {
 	char head[MAGIC_MOST] = {0};
@@ -96,7 +96,7 @@ int archive_charge(struct convert *convert, const char *path, const char *name, 
 			      (unsigned long long)limits->expansion);
 }
 
-/* The limit for an archive of that size. */
+/* Sets the limit for an archive of `size` bytes. */
 static void archive_allow(struct convert_limits *limits, uint64_t size)
 {
 	if (__builtin_mul_overflow(size, limits->expansion, &limits->may_expand) ||
@@ -117,7 +117,7 @@ static void filters_allow(struct archive *archive)
 	}
 }
 
-/* Bytes of a member that have come through a pipe. */
+/* Counts the bytes of a member that came through a pipe. */
 static int piece_charge(struct convert *convert, struct archive *archive,
 			const struct archive_member *member, size_t size)
 {
@@ -189,7 +189,7 @@ static int member_take(struct convert *convert, struct archive *archive,
 	return take(to, &member);
 }
 
-/* What is around the values counts as well: names and skipped members. */
+/* Counts the bytes around the values as well: names and skipped members. */
 static int archive_count(struct convert *convert, struct archive *archive, const char *path)
 {
 	uint64_t unpacked = (uint64_t)archive_filter_bytes(archive, 0);
@@ -211,7 +211,7 @@ static int archive_read_one(struct convert *convert, const char *path,
 
 	if (!archive)
 		return convert_fail(path, ENOMEM);
-	/* What libarchive says of a directory or a missing file is poor. */
+	/* libarchive's messages for a directory or a missing file are poor. */
 	if (stat(path, &st) || S_ISDIR(st.st_mode)) {
 		rc = convert_fail(path, S_ISDIR(st.st_mode) ? EISDIR : errno);
 		goto fail;
@@ -247,7 +247,7 @@ int archive_walk(struct convert *convert, int (*take)(void *to, struct archive_m
 {
 	int rc = 0;
 
-	/* Without it libarchive has no form for a name beyond ASCII. */
+	/* libarchive needs this locale for names beyond ASCII. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	for (size_t i = 0; i < convert->source_count && !rc; i++)
 		rc = archive_read_one(convert, convert->sources[i], take, to);

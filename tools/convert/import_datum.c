@@ -4,8 +4,9 @@
  *   message Datum { optional int32 channels = 1, height = 2, width = 3; optional bytes data = 4;
  *                   optional int32 label = 5; optional bool encoded = 7; }
  *
- * A protocol buffer's field is its number and kind in one varint (0: varint, 2: length and bytes),
- * then its value. Fields stand in the order of their numbers, as Caffe's own serializer has them.
+ * A field of a protocol buffer is its number and kind in one varint (0: varint, 2: length and
+ * bytes), then its value. Fields stand in the order of their numbers, as Caffe's own serializer
+ * writes them.
  */
 #include "import_datum.h"
 
@@ -23,7 +24,7 @@ enum {
 	DATUM_ENCODED = 7,
 	KIND_VARINT = 0,
 	KIND_BYTES = 2,
-	DATUM_MORE = 64, /* bytes that a Datum is longer than its data, at most */
+	DATUM_MORE = 64, /* a Datum's bytes beyond its data, at most */
 };
 
 struct image_shape {
@@ -146,7 +147,7 @@ int datum_encode(const void *image, size_t size, int32_t label, void **datum, si
 	if (size)
 		memcpy(at, image, size);
 	at += size;
-	/* A negative int32 is written as the 64-bit number that it is. */
+	/* A negative int32 is written as a 64-bit number. */
 	at = put_number(at, DATUM_LABEL, (uint64_t)(int64_t)label);
 	at = put_number(at, DATUM_ENCODED, 1);
 	*datum = bytes;

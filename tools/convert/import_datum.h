@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes of an image file as a Datum: data, label, encoded = true, and the channels, height and
- * width if the file's head tells them (PNG, JPEG). *datum is malloc()ed. Returns 0 or ENOMEM. */
+/* Encodes an image file's bytes as a Datum: data, label, encoded = true, and the channels, height
+ * and width if the file's head has them (PNG, JPEG). *datum is malloc()ed. Returns 0 or ENOMEM. */
 int datum_encode(const void *image, size_t size, int32_t label, void **datum, size_t *datum_size);
 
-/* The image in a Datum that datum_encode() made, which points into it; NULL: it is none. */
+/* Returns the image in a Datum from datum_encode(), a pointer into it; NULL: it has none. */
 const void *datum_image(const void *datum, size_t datum_size, size_t *size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads files into values with several threads, and judges where each file really lies. */
+/* Reads files into values with several threads, and checks where each file really lies. */
 #include "import_files.h"
 
 #include "util/thread.h"
@@ -35,12 +35,12 @@ static int file_fill(int fd, struct import_file *file)
 		if (n > 0)
 			done += (size_t)n;
 	}
-	file->size = done; /* it may have become shorter meanwhile */
+	file->size = done; /* the file may have become shorter meanwhile */
 	return 0;
 }
 
-/* Whether an open file lies below the directory. The kernel is asked for its name, so that neither
- * a link in the path nor an exchange of the file meanwhile deceives. */
+/* Returns whether an open file lies below the directory. The kernel gives the file's name, so
+ * neither a link in the path nor an exchange of the file meanwhile deceives. */
 static bool is_inside(int fd, const char *directory)
 {
 	char link[32], path[PATH_MAX];

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A list from another user could name any file that the importing user can read. */
+/* Returns whether a path leads out of the directory. Another user's list could name any file that
+ * the importing user can read. */
 static bool leads_out(const struct convert *convert, const char *path)
 {
 	if (*path == '/' && !convert->root)

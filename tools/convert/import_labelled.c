@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Puts a record together with its label, and bounds where files may lie. */
+/* Joins a record with its label, and limits where files may lie. */
 #include "import_sources.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ int import_stay_inside(struct convert *convert, const char *directory)
 	return 0;
 }
 
-/* Keys come from paths here, so they end in a zero byte that is not counted. */
+/* Keys come from paths, so they end in a zero byte that does not count. */
 int import_put_labelled(struct import *import, struct convert *convert, struct labels *labels,
 			struct import_record *record)
 {

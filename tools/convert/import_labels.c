@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a line of a list, and parses one of "path label". */
+/* Reads the lines of a list, and parses lines "path label". */
 #include "import_labels.h"
 #include "convert.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct label {
-	char *path, *text; /* both in one piece of memory */
+	char *path, *text; /* both in one allocation */
 	bool used;
 };
 
@@ -18,7 +18,7 @@ struct labels {
 	size_t count, room;
 };
 
-/* getline(3) gives what an error has left of a line as if it were whole. */
+/* After an error, getline(3) returns the rest of a line as if it were complete. */
 int list_next(FILE *list, const char *name, char **line, size_t *room, bool *more)
 {
 	errno = 0;
@@ -35,7 +35,7 @@ char *label_split(char *line)
 
 	while (length && strchr("\r\n \t", line[length - 1]))
 		line[--length] = 0;
-	/* A path may hold spaces, a label none. */
+	/* A path may contain spaces, a label none. */
 	for (at = line + length; at > line && *at != ' ' && *at != '\t';)
 		at--;
 	if (at == line)
@@ -99,7 +99,7 @@ static int labels_read(struct labels *labels, FILE *file, const char *name)
 			rc = convert_fail(name, rc);
 			break;
 		}
-		line = NULL; /* it is the label's now */
+		line = NULL; /* the label owns it now */
 		room = 0;
 	}
 	free(line);

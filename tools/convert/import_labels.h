@@ -8,27 +8,27 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Reads the next line of the list `name` into *line and *room, as getline(3) does. *more: false at the list's end.
- * Returns 0, or an exit status, and the person has been told. */
+/* Reads the next line of the list `name` into *line and *room, as getline(3) does. *more: false at
+ * the list's end. Returns 0, or an exit status after a message. */
 int list_next(FILE *list, const char *name, char **line, size_t *room, bool *more);
 
-/* Cuts a line at its last space or tab: `line` becomes the path, and the label is returned; NULL
- * when the line has no label. Line ends go from the end of it. */
+/* Cuts a line at its last space or tab. `line` becomes the path. Returns the label, without line
+ * ends, or NULL if the line has none. */
 char *label_split(char *line);
 
-/* A label as the number that Caffe wants; false when it is none, or out of 32 bits. */
+/* Parses a label as a number for Caffe. Returns false if it is no number, or exceeds 32 bits. */
 bool label_number(const char *label, int32_t *number);
 
 /* A label file in memory, for finding a label by its path. */
 struct labels;
 
-/* Returns 0, or an exit status, and the person has been told. *labels is NULL then. */
+/* Returns 0, or an exit status after a message, and then *labels is NULL. */
 int labels_open(struct labels **labels, const char *path);
 
-/* The label of `path`, NULL when there is none. Lives as long as the labels. */
+/* Returns the label of `path`, or NULL. Lives as long as the labels. */
 const char *labels_find(struct labels *labels, const char *path);
 
-/* How many of them were not asked for. */
+/* Returns how many labels were never requested. */
 size_t labels_unused(const struct labels *labels);
 
 void labels_close(struct labels *labels); /* NULL does nothing */

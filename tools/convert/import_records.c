@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Collects records to batches, and puts each batch into the environment as one transaction. */
+/* Collects records in batches, and puts each batch into the environment as one transaction. */
 #include "import_records.h"
 #include "import_datum.h"
 #include "import_files.h"
@@ -15,12 +15,12 @@
 
 enum {
 	MAP_FIRST = 16 << 20, /* bytes */
-	MAP_STEP = 1 << 30,   /* bytes; up to here the map doubles, then it grows by steps */
+	MAP_STEP = 1 << 30,   /* bytes; the map doubles up to this size, then grows by it */
 	KEY_TEXT = 128,       /* of a key in a message */
 };
 
 struct import_entry {
-	struct import_file file; /* the value, also when there is nothing to read */
+	struct import_file file; /* the value, also if there is no file to read */
 	char *key;
 	size_t key_size;
 	bool labelled;
@@ -29,15 +29,15 @@ struct import_entry {
 
 struct import {
 	struct convert *convert;
-	const char *path; /* by which a person knows it */
+	const char *path; /* the environment's name for the user */
 	bool comparing;
-	uint64_t different; /* records that are not what they were */
+	uint64_t different; /* records that differ */
 	MDB_env *env;
 	MDB_dbi dbi;
 	size_t map;      /* bytes */
 	size_t key_most; /* bytes */
 	bool last_known;
-	char *last; /* the greatest key that is in the environment; key_most bytes */
+	char *last; /* the greatest key in the environment; key_most bytes */
 	size_t last_size;
 	size_t count;
 	uint64_t bytes; /* of the batch */
@@ -61,7 +61,7 @@ static void batch_drop(struct import *import)
 	import->bytes = 0;
 }
 
-/* A key as text in a message: what does not print is a question mark. */
+/* Makes a key text for a message: bytes that are not printable become question marks. */
 static const char *key_text(const char *key, size_t size, char text[KEY_TEXT])
 {
 	size_t n = size < KEY_TEXT - 4 ? size : KEY_TEXT - 4;
@@ -88,7 +88,7 @@ static int compare_entries(const void *a, const void *b)
 	return compare_bytes(x->key, x->key_size, y->key, y->key_size);
 }
 
-/* Whether a write has stopped where ulimit -f ends a file. */
+/* Returns whether a write has stopped at the file length limit (ulimit -f). */
 static bool is_at_limit(const struct stat *st)
 {
 	struct rlimit limit;
@@ -114,7 +114,7 @@ int import_open(struct import **result, struct convert *convert, const char *pat
 	rc = lmdbio_orig_mdb_env_create(&import->env);
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_set_mapsize(import->env, import->map);
-	/* No other process knows of the file yet, and it is synced before any does. */
+	/* No other process knows the file yet. It is synced before one does. */
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_open(import->env, path,
 					      MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC |
@@ -133,7 +133,8 @@ int import_open(struct import **result, struct convert *convert, const char *pat
 	}
 	if (rc) {
 		import_close(import);
-		/* The original says so when the file takes only part of its first two pages. */
+		/* The original returns ENOSPC when the file takes only a part of its first two
+		 * pages. */
 		if (rc == ENOSPC && !stat(path, &st) && is_at_limit(&st))
 			rc = EFBIG;
 		return convert_fail(name, rc);
@@ -146,14 +147,14 @@ static int map_grow(struct import *import)
 {
 	size_t more = import->map < MAP_STEP ? import->map : MAP_STEP;
 
-	/* A batch and its copy-on-write must fit however large a value is. */
+	/* The map must hold a batch and its copy-on-write, however large a value is. */
 	if (more < 2 * import->bytes)
 		more = 2 * import->bytes;
 	import->map += more;
 	return lmdbio_orig_mdb_env_set_mapsize(import->env, import->map);
 }
 
-/* One attempt. *twice is the entry whose key was there before, for MDB_KEYEXIST. */
+/* Makes one attempt. For MDB_KEYEXIST, *twice is the entry whose key existed before. */
 static int batch_write(struct import *import, size_t *twice)
 {
 	MDB_txn *txn;
@@ -180,7 +181,7 @@ static int batch_write(struct import *import, size_t *twice)
 	return lmdbio_orig_mdb_txn_commit(txn);
 }
 
-/* Instead of writing: whether the environment has these records. */
+/* Checks, instead of writing, whether the environment has these records. */
 static int batch_compare(struct import *import)
 {
 	char text[KEY_TEXT];
@@ -218,7 +219,7 @@ int import_too_large(const struct convert *convert, const char *name, uint64_t s
 			      tool_size_text(convert->limits.value, text));
 }
 
-/* Brings an entry's value into the form that is stored. */
+/* Converts an entry's value to its stored form. */
 static int entry_complete(struct convert *convert, struct import_entry *entry)
 {
 	struct import_file *file = &entry->file;
@@ -266,7 +267,8 @@ int import_write_error(MDB_env *env, uint64_t bytes, int rc)
 	struct stat st;
 	int fd;
 
-	/* The original says EIO when a file system takes only part of a write, as a full one does. */
+	/* The original returns EIO when a file system takes only a part of a write, as a full one
+	 * does. */
 	if (rc != EIO || lmdbio_orig_mdb_env_get_fd(env, &fd) || fstatvfs(fd, &room))
 		return rc;
 	if (!fstat(fd, &st) && is_at_limit(&st))
@@ -317,7 +319,7 @@ static int batch_commit(struct import *import)
 	return 0;
 }
 
-/* What can be said of a record before its file is read. */
+/* Judges a record before its file is read. */
 static int record_judge(const struct import *import, const struct import_record *record)
 {
 	char text[KEY_TEXT];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The kinds of sources that records are imported from.
+/* Declares the kinds of sources of an import.
  *
- * Each function puts all records of one kind of source into an import. They are told apart by
- * convert->from; convert->sources are their files.
+ * Each function puts all records of one kind of source into an import. convert->from says which
+ * kind; convert->sources are the files.
  */
 #ifndef LMDBIO_TOOLS_IMPORT_SOURCES_H
 #define LMDBIO_TOOLS_IMPORT_SOURCES_H
@@ -10,29 +10,29 @@
 #include "import_labels.h"
 #include "import_records.h"
 
-/* The files below the directory convert->sources[0], in the order of their keys: key, the path from
- * there; value, the file's bytes. */
+/* Imports the files below the directory convert->sources[0], in the order of their keys. Key: the
+ * path from there. Value: the file's bytes. */
 int import_tree(struct import *import, struct convert *convert, struct labels *labels);
 
-/* The lines of Caffe's list convert->sources[0]: key, the line's number from 0 in eight digits, "_"
- * and the path; value, a Datum. Paths begin at convert->root, or else where we are, and stay below
- * it unless convert->limits.outside. */
+/* Imports the lines of Caffe's list convert->sources[0]. Key: the line's number from 0 in eight
+ * digits, "_" and the path. Value: a Datum. Paths begin at convert->root, or else in the working
+ * directory, and stay below it unless convert->limits.outside. */
 int import_images(struct import *import, struct convert *convert);
 
-/* Sets convert->limits.inside: from now on files are read only if they lie below `directory` when
- * all links in their names are followed, unless convert->limits.outside. */
+/* Sets convert->limits.inside: from now on a file is read only if it lies below `directory` with
+ * all links followed, unless convert->limits.outside. */
 int import_stay_inside(struct convert *convert, const char *directory);
 
-/* The members of the tars convert->sources: key, the member's name; value, its bytes. */
+/* Imports the members of the tars convert->sources. Key: the member's name. Value: its bytes. */
 int import_tar(struct import *import, struct convert *convert, struct labels *labels);
 
-/* The same, but members of one sample (names that agree up to the first dot of their last part) get
- * a number in common, counted from 0 through all tars: "0000000012.jpg", "0000000012.cls", and
- * "0000000012.__key__" with the name in common. */
+/* The same, but members of one sample (names that agree up to the first dot of their last part)
+ * share a number, counted from 0 through all tars: "0000000012.jpg", "0000000012.cls", and
+ * "0000000012.__key__" with their common name. */
 int import_webdataset(struct import *import, struct convert *convert);
 
-/* Puts a record with its label: inside of the Datum, or beside it under "KEY.cls". `record` is as
- * for import_put(); its value is taken in any case. */
+/* Puts a record with its label: inside the Datum, or beside it under "KEY.cls". `record` is as for
+ * import_put(); its value is taken in any case. */
 int import_put_labelled(struct import *import, struct convert *convert, struct labels *labels,
 			struct import_record *record);
 

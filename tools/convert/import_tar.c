@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Makes records of the members of tars, each by itself or grouped to samples. */
+/* Makes records of the members of tars, single or grouped to samples. */
 #include "import_archive.h"
 #include "import_datum.h"
 #include "import_sources.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE_MEMBERS = 1024 /* in one sample, at most */ };
+enum { SAMPLE_MEMBERS = 1024 /* of one sample, at most */ };
 
 struct plain {
 	struct import *import;
@@ -17,8 +17,8 @@ struct plain {
 	struct labels *labels;
 };
 
-/* The value of the earlier member that a hard link names, as that member had it: of a Datum the image, because
- * a name has a label of its own. */
+/* Finds the value of the earlier member that a hard link names, as that member had it. Of a Datum
+ * this is the image, because each name has its own label. */
 static int link_value(const struct plain *plain, const struct archive_member *member,
 		      struct import_record *record)
 {
@@ -81,8 +81,8 @@ struct samples {
 	struct import *import;
 	struct convert *convert;
 	uint64_t number;
-	char *name;          /* of the sample being collected, NULL: none yet */
-	const char *archive; /* that it is in; a sample does not go on in the next */
+	char *name;          /* of the sample in work; NULL: none yet */
+	const char *archive; /* the tar of the sample; a sample ends with its tar */
 	struct part parts[SAMPLE_MEMBERS];
 	size_t count;
 	uint64_t bytes; /* of all parts */
@@ -147,7 +147,7 @@ static int samples_add(struct samples *samples, const char *extension, void *val
 	return 0;
 }
 
-/* The sample is complete: its parts become records, in the order of their keys. */
+/* Completes the sample: its parts become records, in the order of their keys. */
 static int samples_end(struct samples *samples)
 {
 	char *name;

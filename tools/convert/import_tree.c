@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Walks a directory tree in the order of keys and makes a record of each file.
  *
- * Keys are to come in LMDB's order, so that the environment is written from front to back. The
- * order of paths is that of the names in each directory if a directory's name is taken to end in a
- * slash. One directory's names at a time, and those of its parents, are in memory.
+ * Keys should come in LMDB's order, so that the environment is written from front to back. That is
+ * the order of the names in each directory, if a directory's name ends in a slash. The names of one
+ * directory and of its parents are in memory at a time.
  */
 #include "import_sources.h"
 #include "tool_env.h"
@@ -20,10 +20,10 @@ struct tree_import {
 	struct import *import;
 	struct convert *convert;
 	struct labels *labels;
-	size_t root; /* bytes of the path that are not the key's, the slash included */
+	size_t root; /* bytes of the path in front of the key, the slash included */
 };
 
-/* What is in one directory. Directories' names end in a slash. */
+/* The contents of one directory. Directories' names end in a slash. */
 struct listing {
 	char **names;
 	size_t count, room;
@@ -64,7 +64,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A link that leads nowhere, in circles or through a file. */
+/* Returns whether a link leads nowhere, in circles or through a file. */
 static bool is_dead_link(int rc)
 {
 	return rc == ENOENT || rc == ELOOP || rc == ENOTDIR;
@@ -79,8 +79,8 @@ static bool is_written(const struct convert *convert, const struct stat *st)
 	return false;
 }
 
-/* A link to a file stands for the file; one to a directory could lead in circles. The person has been
- * told when it fails. */
+/* Lists an entry. A link to a file stands for the file; a link to a directory could lead in
+ * circles. A failure follows a message. */
 static int entry_list(struct tree_import *walk, struct listing *listing, int fd,
 		      const char *directory, const char *name)
 {
@@ -145,7 +145,7 @@ static int file_put(struct tree_import *walk, const char *path)
 	return import_put_labelled(walk->import, walk->convert, walk->labels, &record);
 }
 
-/* `path` ends in a slash. */
+/* Walks a directory; `path` ends in a slash. */
 static int directory_walk(struct tree_import *walk, const char *path)
 {
 	struct listing listing = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The command line of lmdbio-convert. */
+/* Implements lmdbio-convert's command line. */
 #include "convert.h"
 #include "convert_dictionary.h"
 #include "convert_job.h"
@@ -168,7 +168,7 @@ static unsigned cores(void)
 	return (unsigned)CPU_COUNT(&set);
 }
 
-/* A form up to `last`; `wanted` lists them for the user. */
+/* Parses a form up to `last`; `wanted` lists the forms for the user. */
 static bool form_parse(const char *option, const char *text, enum convert_form last,
 		       const char *wanted, enum convert_form *form)
 {
@@ -214,7 +214,7 @@ static bool level_parse(struct parsing *parsing, int key, const char *text)
 	}
 }
 
-/* Options that want a number, a size or a word of a set. */
+/* Parses options with a number, a size or a word of a set. */
 static bool value_parse(struct parsing *parsing, int key, const char *text)
 {
 	struct convert *convert = parsing->convert;
@@ -353,10 +353,10 @@ static bool option_take(struct parsing *parsing, int key)
 	return true;
 }
 
-/* ---- what the words mean together ---- */
+/* ---- the words together ---- */
 
-/* To other commands "-" means standard input or output. A target is written at places that are not in
- * their order, so that it cannot be that. */
+/* Returns whether a name is "-", for other commands standard input or output. A target cannot be
+ * standard output: it is written out of order. */
 static bool is_standard(const char *name)
 {
 	return !strcmp(name, "-");
@@ -379,7 +379,7 @@ static int source_add(struct convert *convert, const char *name)
 	return sources[convert->source_count++] ? 0 : convert_fail(name, ENOMEM);
 }
 
-/* "@LIST" stands for the names in the file LIST, one a line. */
+/* Adds a source, or for "@LIST" the names in the file LIST, one a line. */
 static int sources_add(struct convert *convert, const char *word)
 {
 	FILE *list;
@@ -430,7 +430,7 @@ static bool target_looks_like(const struct convert *convert, const char *end)
 	return a > b && !strcmp(convert->target + a - b, end);
 }
 
-/* An empty directory is more likely a mistake than a tree of no files. */
+/* Returns whether a directory is empty, which is more likely a mistake than a tree of no files. */
 static bool holds_nothing(const char *path)
 {
 	struct dirent *entry;
@@ -439,13 +439,13 @@ static bool holds_nothing(const char *path)
 
 	for (errno = 0; directory && (entry = readdir(directory));)
 		n += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
-	n += errno != 0; /* it cannot be told: the import says why */
+	n += errno != 0; /* unreadable: the import reports why */
 	if (directory)
 		closedir(directory);
 	return directory && !n;
 }
 
-/* One line says which file is to blame. */
+/* Reports in one line which file is to blame. */
 static int source_refuse(const struct convert *convert, int rc, const char *advice)
 {
 	unsigned flags = convert->no_subdir ? MDB_NOSUBDIR : 0;
@@ -487,7 +487,8 @@ static int forms_decide(struct convert *convert)
 								   : FORM_CONTAINER;
 	if (convert->from == FORM_IMAGES)
 		convert->caffe = true;
-	convert->rewrite = convert->rewrite && !import; /* that is LMDB 0.9's anyway */
+	convert->rewrite = convert->rewrite && !import; /* an import makes LMDB 0.9's format
+							   anyway */
 	return 0;
 }
 
@@ -521,7 +522,7 @@ static int options_judge(const struct parsing *parsing)
 	return 0;
 }
 
-/* Does it and tells of it. Returns the exit status. */
+/* Runs the conversion and reports it. Returns the exit status. */
 static int work(struct convert *convert)
 {
 	struct convert_result result;

@@ -3,7 +3,7 @@
 #include "html_page.h"
 
 enum { BAR_HEIGHT = 12, STACK_WIDTH = 720, STACK_HEIGHT = 20, STACK_GAP = 2 };
-/* The least width and height of what is not nothing. */
+/* The least width and height of a value above 0. */
 static const double VISIBLE = 1.5;
 enum { COLUMNS_WIDTH = 720, COLUMNS_HEIGHT = 140 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Writes what a page is made of: head, sections, tables, end. */
+/* Writes the parts of a page: head, sections, tables, end. */
 #include "html_page.h"
 
 #include "config.h"
@@ -15,7 +15,7 @@ void html_begin(FILE *out, const char *title)
 {
 	fprintf(out,
 		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-		/* Whatever a file names: nothing is fetched, and nothing runs. */
+		/* Whatever a file contains, the page fetches nothing and runs nothing. */
 		"<meta http-equiv=\"Content-Security-Policy\" "
 		"content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n"
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"

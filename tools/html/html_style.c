@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Has the style sheet of all pages: one column, light or dark as the reader's screen is. */
+/* Holds the style sheet of all pages: one column, light or dark as the user's screen is. */
 #include "html_page.h"
 
 const char html_style[] =

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Writes text from outside so that no byte of it is HTML, and numbers as people read them. */
+/* Writes text from outside so that no byte of it is HTML, and numbers in readable units. */
 #include "html_page.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* The length of the UTF-8 character at `at`, or 0: it is none, or one that is not printed. */
+/* Returns the length of the UTF-8 character at `at`, or 0 if it is none, or not printable. */
 static unsigned utf8_length(const unsigned char *at)
 {
 	unsigned length = *at < 0x80 ? 1 : *at < 0xc2 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
@@ -29,7 +29,7 @@ void html_text(FILE *out, const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
 
-	/* Letters that run from right to left must not turn what follows around. */
+	/* Letters that run from right to left must not reverse the text behind them. */
 	fputs("<bdi>", out);
 	while (*at) {
 		unsigned length = utf8_length(at);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Makes one HTML page of the statistics that the processes of a job have left. */
+/* Makes one HTML page of the statistics from the processes of a job. */
 #include "report_page.h"
 #include "report_read.h"
 #include "tool_common.h"
@@ -25,7 +25,7 @@ static const struct tool report_tool = {
 		   "page could not be written, or wrong usage.",
 };
 
-/* Whether `a` and `b` are one file: a page in place of what it is made of helps no one. */
+/* Returns whether `a` and `b` are one file: the page must not replace an input file. */
 static bool is_same_file(const char *a, const char *b)
 {
 	struct stat left, right;

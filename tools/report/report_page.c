@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Lays out what processes have counted as one HTML page: the verdict first, then what it rests on.
- */
+/* Lays out the counters of processes as one HTML page: the verdict first, then its evidence. */
 #include "report_page.h"
 
 #include "html/html_page.h"
@@ -21,7 +20,7 @@ static void row(const char *name, const char *value, double part, const char *co
 	html_bars_row(stdout, &bar);
 }
 
-/* A row of a part of what the row before has. */
+/* Writes a row for a part of the row before. */
 static void row_of_these(const char *name, const char *value, double part, const char *colour)
 {
 	const struct html_bar bar = {name, value, part, colour, .indented = true};
@@ -53,7 +52,7 @@ static void process_name(const struct report_process *process)
 
 /* --- the verdict ------------------------------------------------------------------------------ */
 
-/* What ranks in step wait for, which sums hide. */
+/* Shows the slowest process: ranks in step wait for it, and sums hide that. */
 static void slowest(const struct report_process *processes, size_t count, double of_all)
 {
 	const struct report_process *first = &processes[0]; /* they are sorted */
@@ -234,7 +233,7 @@ static void waits(const struct report_total *total)
 
 /* --- sources ---------------------------------------------------------------------------------- */
 
-/* Parts of one whole: a stacked bar, and its key with the numbers. */
+/* Draws parts of one whole: a stacked bar, and its key with the numbers. */
 static void source_table(const struct html_part *parts, unsigned count,
 			 const char *(*text)(uint64_t value, char *buffer))
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Lays out what processes have counted as one HTML page. */
+/* Lays out the counters of processes as one HTML page. */
 #ifndef LMDBIO_TOOLS_REPORT_PAGE_H
 #define LMDBIO_TOOLS_REPORT_PAGE_H
 
 #include "report_total.h"
 
-/* The whole page, onto standard output. It sorts the processes: first what waited most. */
+/* Prints the whole page on standard output. Sorts the processes: the longest wait first. */
 void report_page(struct report_process *processes, size_t count);
 
 #endif

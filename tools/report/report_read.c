@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads the statistics that processes have left as JSON, and trusts none of it. */
+/* Reads the statistics that processes wrote as JSON, and trusts none of it. */
 #include "report_read.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A process writes a few KiB. */
+/* FILE_MOST: bytes of a file; a process writes a few KiB. */
 enum { FILE_MOST = 256 << 20, SPAN_SECONDS_MOST = 1 << 20 };
 
 static const char schema[] = "lmdbio-stats/1";
@@ -20,7 +20,7 @@ uint64_t report_add(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* What is being read, for messages. */
+/* The current place in the input, for messages. */
 struct report_place {
 	const struct tool *tool;
 	const char *file;
@@ -47,7 +47,7 @@ static int refuse(const struct report_place *place, const char *format, ...)
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
-/* Whether `value` is a count; `name` is what a person is told. */
+/* Takes `value` as a count; messages call it `name`. */
 static bool take_count(const struct report_place *place, const char *name, const json_t *value,
 		       uint64_t *count)
 {
@@ -60,7 +60,7 @@ static bool take_count(const struct report_place *place, const char *name, const
 	return true;
 }
 
-/* A count that earlier releases have not written. */
+/* Takes a count that earlier releases did not write. */
 static bool take_optional(const struct report_place *place, const json_t *entry, const char *name,
 			  uint64_t *count)
 {
@@ -85,7 +85,7 @@ static bool take_text(const struct report_place *place, const json_t *entry, con
 	return *text;
 }
 
-/* At most `most` counts, of which `*n` says how many there are. */
+/* Takes at most `most` counts; `*n` becomes their number. */
 static bool take_counts(const struct report_place *place, const json_t *entry, const char *name,
 			unsigned most, uint64_t *counts, unsigned *n)
 {
@@ -125,7 +125,7 @@ static bool take_spans(const struct report_place *place, const json_t *entry,
 	return true;
 }
 
-/* Everything of an entry whose schema is right. */
+/* Takes all fields of an entry with the right schema. */
 static bool take_process(const struct report_place *place, const json_t *entry,
 			 struct report_process *process)
 {
@@ -148,7 +148,7 @@ static bool take_process(const struct report_place *place, const json_t *entry,
 		if (!take_optional(place, entry, stats_name((enum stats_counter)i),
 				   &process->counters[i]))
 			return false;
-	/* Where no process has waited, all of them could have. */
+	/* If no process has waited, all could have waited all the time. */
 	if (!process->of_ns)
 		process->of_ns = process->elapsed_ns;
 	return true;
@@ -217,7 +217,7 @@ static int entry_take(struct report_input *input, const struct report_place *pla
 	return TOOL_FAILED;
 }
 
-/* Why the JSON library has given up. */
+/* Reports why the JSON library failed. */
 static int entry_refuse(const struct report_place *place, FILE *stream, const json_error_t *error)
 {
 	char text[TOOL_ESCAPED_TEXT];
@@ -245,7 +245,7 @@ static int entry_refuse(const struct report_place *place, FILE *stream, const js
 	}
 }
 
-/* The next byte that is no blank, which stays to be read; EOF at the end. */
+/* Returns the next byte that is no blank, and leaves it to be read; EOF at the end. */
 static int blanks_skip(FILE *stream)
 {
 	int c;

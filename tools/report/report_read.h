@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads the statistics that processes have left as JSON. */
+/* Reads the statistics that processes wrote as JSON. */
 #ifndef LMDBIO_TOOLS_REPORT_READ_H
 #define LMDBIO_TOOLS_REPORT_READ_H
 
@@ -11,37 +11,38 @@ enum {
 	REPORT_SPANS = 128,         /* spans of time that waits are summed over, at most */
 };
 
-/* One process, or the program and all its children of an lmdbio-run. */
+/* One process, or an lmdbio-run's program with all its children. */
 struct report_process {
-	const char *file; /* where it was read */
+	const char *file; /* the input file */
 	char *program, *host;
 	uint64_t pid;
-	uint64_t rank; /* in its job; UINT64_MAX: it has none */
+	uint64_t rank; /* in its job; UINT64_MAX: none */
 	uint64_t counters[STATS_COUNT];
-	uint64_t processes;  /* that it is the sum of */
-	uint64_t elapsed_ns; /* that these had a data set open, summed; 0: not known */
-	uint64_t of_ns;      /* that it could have waited; 0: not known */
-	uint64_t began; /* when the first was opened, seconds of the Unix clock; 0: not known */
+	uint64_t processes;  /* processes in the sum */
+	uint64_t elapsed_ns; /* their time with a data set open, summed; 0: unknown */
+	uint64_t of_ns;      /* the time in which they could have waited; 0: unknown */
+	uint64_t began;      /* when the first data set was opened, seconds of the Unix clock; 0:
+			   unknown */
 	uint64_t sizes[REPORT_SIZES]; /* requests by size */
-	unsigned span_seconds;        /* the length of a span; 0: waits over time are not known */
+	unsigned span_seconds;        /* the length of a span; 0: no waits over time */
 	unsigned spans;
-	uint64_t span_ns[REPORT_SPANS]; /* waited in each, from `began` on */
+	uint64_t span_ns[REPORT_SPANS]; /* waits in each, from `began` on */
 };
 
 struct report_input {
-	const struct tool *tool; /* what complains */
+	const struct tool *tool; /* prefix of messages */
 	struct report_process *processes;
 	size_t count, room;
 };
 
-/* Adds the processes of a file, "-" being standard input. A process that is there already with the
- * same counters is not added, and a person is told. Returns 0, or TOOL_FAILED, and a person has
- * been told the file's name, what is wrong and what to do. */
+/* Adds the processes of a file; "-" is standard input. Skips a process that is there already with
+ * the same counters, and says so. Returns 0, or TOOL_FAILED after a message with the file's name,
+ * the fault and the remedy. */
 int report_read(struct report_input *input, const char *file);
 
 void report_read_end(struct report_input *input);
 
-/* a + b, or UINT64_MAX where that is more. */
+/* Returns a + b, or UINT64_MAX if the sum is more. */
 uint64_t report_add(uint64_t a, uint64_t b);
 
 #endif

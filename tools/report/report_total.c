@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Adds up what the processes of a report have counted. */
+/* Adds up the counters of a report's processes. */
 #include "report_total.h"
 
 #include <stdlib.h>

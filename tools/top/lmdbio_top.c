@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows live what the processes of this user read through lmdbio on this node. */
+/* Shows live what this user's processes read through lmdbio on this node. */
 #include "tool_common.h"
 #include "top_screen.h"
 #include "top_view.h"
@@ -41,7 +41,7 @@ static const struct tool top_tool = {
 		"could not be done, or wrong usage; 130 the interrupt key ended it.",
 };
 
-/* Seconds with a fraction. */
+/* Parses seconds with a fraction. */
 static bool delay_parse(const char *text, uint64_t *ms)
 {
 	char *end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Looks at the processes that read through lmdbio on this node, and works out rates between two
- * looks. */
+/* Samples the processes that read through lmdbio on this node, and computes rates between two
+ * samples. */
 #include "top_sample.h"
 
 #include "node/node_socket.h"
@@ -56,7 +56,7 @@ static int room_make(struct top_sampler *sampler, size_t room)
 	before = reallocarray(sampler->before, room, sizeof(*sampler->before));
 	if (before)
 		sampler->before = before;
-	/* A row more: for the server. */
+	/* One more row, for the server. */
 	rows = reallocarray(sampler->rows, room + 1, sizeof(*sampler->rows));
 	if (rows)
 		sampler->rows = rows;
@@ -66,7 +66,7 @@ static int room_make(struct top_sampler *sampler, size_t room)
 	return 0;
 }
 
-/* All processes, by owner; what was there is what was before. */
+/* Reads all processes, sorted by owner. The current ones become those of before. */
 static int processes_read(struct top_sampler *sampler, unsigned *others)
 {
 	struct stats_process *rows = sampler->now;
@@ -98,7 +98,7 @@ static int processes_read(struct top_sampler *sampler, unsigned *others)
 /* --- rates ------------------------------------------------------------------------------------ */
 
 struct span {
-	const struct stats_process *now, *before; /* before: NULL where it was not seen */
+	const struct stats_process *now, *before; /* before: NULL if it was not seen */
 	double seconds;
 };
 
@@ -137,7 +137,7 @@ static double between(double value, double least, double most)
 	return value > most ? most : value > least ? value : least;
 }
 
-/* The seconds that a process's reading threads had in a span. */
+/* Returns the seconds that a process's reading threads had in a span. */
 static double could_wait(const struct span *span)
 {
 	uint64_t threads = span->now->waiters;
@@ -161,7 +161,7 @@ static struct top_row row_of(const struct span *span)
 		.storage = rate(span, STATS_STORAGE_BYTES),
 		.values = rate(span, STATS_SERVED_BYTES),
 		.requests = rate(span, STATS_STORAGE_REQUESTS),
-		/* A process that was killed amid its reads may have left less than nothing. */
+		/* A process that was killed amid its reads may have left a negative number. */
 		.queue = now->lives ? whole_count(now->queue) : 0,
 		.sets = now->lives ? whole_count(now->environments) : 0,
 		.sources = {[TOP_CACHE] = rate(span, STATS_HITS_CACHE),
@@ -170,7 +170,7 @@ static struct top_row row_of(const struct span *span)
 			    [TOP_MAP] = rate(span, STATS_AT_REST)},
 	};
 
-	/* A wait counts when it has ended, and may have begun before the span. */
+	/* A wait counts when it ends, and may have begun before the span. */
 	row.waited = could > 0 ? between(grown(span, STATS_WAIT_NS) / 1e9 / could, 0, 1) : 0;
 	memcpy(row.program, now->program, sizeof(row.program));
 	row.program[sizeof(row.program) - 1] = 0;
@@ -190,7 +190,7 @@ static void all_add(struct top_row *all, const struct top_row *row)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* Whether a descriptor of a process is memory that holds bytes of data sets. */
+/* Returns whether a descriptor of a process is memory with bytes of data sets. */
 static bool is_arena(int directory, const char *name)
 {
 	static const char *const links[] = {"/memfd:lmdbio (deleted)",
@@ -243,7 +243,7 @@ static void memories_of(struct memories *memories, int64_t pid)
 
 /* --- the node's server ------------------------------------------------------------------------ */
 
-/* The process, of this user; 0: there is none. */
+/* Returns the server's process, of this user; 0: none. */
 static int64_t server_find(void)
 {
 	int fd = node_connect(getenv("LMDBIO_NODE"));
@@ -258,7 +258,7 @@ static int64_t server_find(void)
 	return peer.pid;
 }
 
-/* A server that has not opened a data set yet. */
+/* Makes the row of a server that has not opened a data set yet. */
 static struct top_row server_row(int64_t pid)
 {
 	struct top_row row = {.pid = pid, .server = true, .lives = true};
@@ -277,7 +277,7 @@ static struct top_row server_row(int64_t pid)
 	return row;
 }
 
-/* --- a look ----------------------------------------------------------------------------------- */
+/* --- a sample -------------------------------------------------------------------------------- */
 
 struct sampling {
 	struct top_sample *sample;
@@ -322,7 +322,7 @@ int top_look(struct top_sampler *sampler, struct top_sample *sample)
 		struct span span = span_of(sampler, now);
 		bool serves = now->lives && stats_owner_pid(now->owner) == server;
 
-		/* Of those that have ended: what they have done since the last look. */
+		/* Of ended processes: their work since the last sample. */
 		if (now->lives || (span.before && span.before->lives))
 			look_add(look, &span, serves);
 		if (serves)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Looks at the processes that read through lmdbio on this node, and works out rates between two
- * looks. */
+/* Samples the processes that read through lmdbio on this node, and computes rates between two
+ * samples. */
 #ifndef LMDBIO_TOOLS_TOP_SAMPLE_H
 #define LMDBIO_TOOLS_TOP_SAMPLE_H
 
@@ -15,9 +15,9 @@ struct top_row {
 	bool server, lives;
 	double storage, values; /* bytes */
 	double requests;
-	double waited;               /* of the time that its reading threads had, from 0 to 1 */
+	double waited;               /* part of its reading threads' time, from 0 to 1 */
 	uint64_t queue;              /* requests in flight now */
-	uint64_t sets;               /* data sets that it has open through lmdbio */
+	uint64_t sets;               /* data sets open through lmdbio */
 	double sources[TOP_SOURCES]; /* extents */
 };
 
@@ -26,19 +26,19 @@ struct top_sample {
 	size_t count;
 	size_t readers, servers; /* that live */
 	struct top_row all;
-	uint64_t budget, used; /* bytes of shared memory; 0: no process has asked for a budget */
-	unsigned others;       /* processes of another release, which cannot be read */
+	uint64_t budget, used; /* bytes of shared memory; 0: no process has requested a budget */
+	unsigned others;       /* processes of another release, with unreadable counters */
 };
 
-struct top_sampler; /* what was seen last */
+struct top_sampler; /* the last sample */
 
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 struct top_sampler *top_sampler_open(void);
 void top_sampler_close(struct top_sampler *sampler);
 
-/* Rates are those since the sampler's last look, and of a process that it had not seen then, and on
- * its first look, since the process opened its first data set. The rows stay until the next look.
- * A process that has ended is in the sample once more. Returns 0 or ENOMEM. */
+/* Takes a sample. Rates are those since the sampler's last sample. Of a process that was not in it,
+ * and in the first sample, they are since the process opened its first data set. The rows stay
+ * until the next sample. An ended process appears once more. Returns 0 or ENOMEM. */
 int top_look(struct top_sampler *sampler, struct top_sample *sample);
 
 #endif

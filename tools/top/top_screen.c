@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows looks at the node on a terminal, and takes keys. */
+/* Shows samples of the node on a terminal, and takes keys. */
 #include "top_screen.h"
 
 #include "util/clock.h"
@@ -41,7 +41,7 @@ static const char *const help_lines[] = {
 
 /* --- drawing ---------------------------------------------------------------------------------- */
 
-/* A line cut to the screen, with nothing behind it. */
+/* Writes a line, cut to the screen, and clears the rest of it. */
 static void put(int y, const char *text, attr_t look)
 {
 	if (y >= LINES)
@@ -51,7 +51,7 @@ static void put(int y, const char *text, attr_t look)
 	attrset(A_NORMAL);
 }
 
-/* The rows that fit below the head and the titles, above the last line. */
+/* Returns the rows that fit between the titles and the last line. */
 static size_t rows_shown(void)
 {
 	return (size_t)(LINES - TOP_HEAD - 2);
@@ -82,7 +82,7 @@ static void draw_table(struct screen *screen)
 	put(LINES - 1, line, A_DIM);
 }
 
-/* In one line, or a line of each part where that is wider than the screen. */
+/* Writes one line, or a line for each part if that is wider than the screen. */
 static void draw_too_small(void)
 {
 	static const char whole[] = "lmdbio-top: the terminal is too small";
@@ -118,10 +118,10 @@ static void scroll_by(struct screen *screen, long rows)
 	if (rows < 0 && screen->first < (size_t)-rows)
 		screen->first = 0;
 	else
-		screen->first += (size_t)rows; /* drawing cuts it */
+		screen->first += (size_t)rows; /* drawing limits it */
 }
 
-/* Returns whether it is time for another look. */
+/* Takes a key. Returns whether to take another sample. */
 static bool key_take(struct screen *screen, int key)
 {
 	long page = LINES > LEAST_LINES ? (long)rows_shown() : 1;
@@ -154,13 +154,13 @@ static bool key_take(struct screen *screen, int key)
 	case KEY_NPAGE:
 		scroll_by(screen, page);
 		break;
-	default: /* KEY_RESIZE: it is drawn anew */
+	default: /* KEY_RESIZE: drawn anew */
 		break;
 	}
 	return false;
 }
 
-/* Until it is time for the next look. */
+/* Waits for keys until the next sample. */
 static void keys_wait(struct screen *screen)
 {
 	uint64_t until = clock_now() + screen->every_ms * 1000000, now;
@@ -195,7 +195,7 @@ static int looks_show(struct screen *screen)
 	return 0;
 }
 
-/* newterm() says it, too, and leaves memory behind. */
+/* newterm() reports this too, but leaks memory. */
 static bool is_terminal_known(void)
 {
 	bool moves;
@@ -203,7 +203,7 @@ static bool is_terminal_known(void)
 
 	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
 		return false;
-	/* A screen is drawn by moving the cursor to a place. */
+	/* The screen is drawn by moving the cursor. */
 	moves = cursor_address != NULL;
 	del_curterm(cur_term);
 	return moves;
@@ -231,7 +231,7 @@ int top_screen(const struct tool *tool, struct top_sampler *sampler, uint64_t ev
 			      type ? type : "");
 		return TOOL_FAILED;
 	}
-	/* Keys are taken one at a time, and not shown. */
+	/* Take keys one at a time, without echo. */
 	cbreak();
 	noecho();
 	keypad(stdscr, TRUE);

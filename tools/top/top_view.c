@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Lays out a look at the node as lines of text. */
+/* Lays out a sample of the node as lines of text. */
 #include "top_view.h"
 
 #include "tool_common.h"
@@ -71,7 +71,7 @@ static uint64_t whole(double value)
 	return value < 0 ? 0 : value < 1.8e19 ? (uint64_t)(value + 0.5) : UINT64_MAX;
 }
 
-/* At most 6 characters: "123456", "123.4k". */
+/* Writes at most 6 characters: "123456", "123.4k". */
 static const char *count_text(double value, char text[TOOL_SIZE_TEXT])
 {
 	static const char units[] = "kMGTPE";
