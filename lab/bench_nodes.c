@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Runs a policy for real: processes as nodes, the loader and its reads in earnest, the computing
- * slept.
+/* Measures a policy with processes as nodes. The loader and its reads are real; sleeping replaces
+ * the computing.
  *
- * Each process is a node with a loader, an arena and a budget of its own. After each batch all wait
- * for the slowest, as a job does that adds up its gradients.
+ * Each process is a node with its own loader, arena and budget. After each batch all wait for the
+ * slowest, as a job does that adds up its gradients.
  */
 #include "bench_nodes.h"
 
@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILL_BATCH = 8 /* records a node */ };
+enum { FILL_BATCH = 8 /* records that a node reads as one batch while it fills */ };
 
 static const struct argp_option argp_options[] = {
 	{"policy", 'p', "NAME", 0, "a policy of lmdbio-sim(1)", 0},
@@ -108,7 +108,7 @@ static const struct argp argp = {
 	.doc = "Runs one policy for real, with processes as nodes, and prints one line of JSON.",
 };
 
-/* Zeroes that children share. */
+/* Allocates zeroes that child processes share. */
 static void *shared(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -160,10 +160,11 @@ static int node_open(struct nodes_tier *tier, struct lmdbio_loader **loader)
 		options.order = LMDBIO_ORDER_SEQUENTIAL;
 		options.shares = job->nodes;
 	}
-	/* At its end a loader reads the next epoch's beginning ahead. */
+	/* Two batches: at an epoch's end a loader reads the next epoch's beginning ahead. */
 	if (tier->filling)
 		options.ahead = 2;
-	/* Read when wanted: one batch, and nothing while the other one is computed. */
+	/* The policy reads when a batch is wanted: one batch, and nothing while the other one is
+	 * computed. */
 	if (job->policy->ahead <= 2 && !tier->filling && !job->policy->memory_only)
 		options.ahead = 1;
 	if (!job->policy->ahead && !job->policy->memory_only)
@@ -188,7 +189,8 @@ static double batch_bytes(const struct lmdbio_batch *batch)
 	return bytes;
 }
 
-/* An epoch without computing or waiting for others, for what is offered to the tier. */
+/* Runs an epoch without computing and without waiting for other nodes, to offer records to the
+ * tier. */
 static int node_fill(struct nodes_tier *tier)
 {
 	struct lmdbio_loader *loader;
@@ -228,7 +230,7 @@ static int node_epoch(struct nodes_tier *tier, struct lmdbio_loader *loader, uin
 			node_sleep(batch_bytes(batch) / tier->job->compute);
 			loader_done(batch);
 		}
-		/* Also one that has failed comes here, or the others would wait for ever. */
+		/* A process that has failed comes here too, or the others would wait for ever. */
 		pthread_barrier_wait(&area->together);
 		if (late)
 			loader_quiet(loader, false);
@@ -260,7 +262,7 @@ static int node_run(struct nodes_tier *tier)
 		rc = nodes_fill_begin(tier, loader);
 	pthread_barrier_wait(&area->together);
 	if (rc || !loader) {
-		/* No process waits for a barrier that does not come. */
+		/* The mark keeps other processes from barriers that this one does not reach. */
 		atomic_store(&area->failed, (uint64_t)(rc ? rc : EINVAL));
 	}
 	pthread_barrier_wait(&area->together);
@@ -280,7 +282,7 @@ static int node_run(struct nodes_tier *tier)
 	return rc;
 }
 
-/* How many records there are and how large, told by a process that leaves nothing behind. */
+/* Measures how many records there are and how large, in a process that leaves nothing behind. */
 static int measure_data(struct nodes_area *area, const struct nodes_job *job)
 {
 	struct lmdbio_loader_options options = {.size = sizeof(options), .batch = 1, .ahead = 1};
@@ -303,7 +305,7 @@ static int measure_data(struct nodes_area *area, const struct nodes_job *job)
 	return rc;
 }
 
-/* Runs `number` of the processes, or the one that measures (number is nodes). */
+/* Starts the process `number`, or the one that measures the data (number is nodes). */
 static pid_t child_start(struct nodes_area *area, const struct nodes_job *job, uint32_t number)
 {
 	struct nodes_tier tier = {.job = job, .area = area, .node = number};
@@ -337,7 +339,7 @@ static int compare_doubles(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Of each batch the mean over the nodes, and of those the median. */
+/* Returns the median over batches of each batch's mean over the nodes. */
 static double stall_median(const struct nodes_area *area, const struct nodes_job *job)
 {
 	size_t batches = area->records / job->batch * job->epochs;

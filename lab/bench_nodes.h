@@ -12,26 +12,27 @@
 
 enum { NODES_MOST = 64, NODE_TIERS = 2 };
 
-/* What is measured. */
+/* The measurement to run. */
 struct nodes_job {
 	const struct policy *policy;
 	const char *path;
 	uint32_t nodes, batch, epochs, threads;
 	uint64_t seed, room[NODE_TIERS];
-	uint64_t buffer; /* bytes that a node reads ahead at most */
-	double compute;  /* bytes a second of a node */
+	uint64_t buffer; /* bytes that a node may read ahead */
+	double compute;  /* bytes a second that a node computes */
 };
 
-/* Memory that all processes have, at one address. Records lie in it once, and a bit for each node
- * says whether the node keeps them: nodes of one machine have no network between them. */
+/* Memory that all processes share, at one address. It holds each record once, and a bit for each
+ * node that says whether the node keeps the record: nodes of one machine have no network between
+ * them. */
 struct nodes_area {
 	pthread_barrier_t together;
-	_Atomic uint64_t used; /* of the bytes */
+	_Atomic uint64_t used; /* bytes used of `bytes` */
 	_Atomic uint64_t failed;
 	uint64_t records, unit, size;         /* unit: bytes of a record; size: of `bytes` */
 	_Atomic uint64_t storage, own, peers; /* bytes */
 	double before, ends[PLACEMENT_READS_MOST]; /* seconds: filling; each epoch */
-	uint64_t *claimed, *there;            /* bits: a node copies it; it is there */
+	uint64_t *claimed, *there;                 /* bits: a node copies the record; it is there */
 	uint64_t *kept[NODES_MOST];           /* bits */
 	struct nodes_record {
 		uint64_t offset;
@@ -41,27 +42,27 @@ struct nodes_area {
 	uint8_t *bytes;
 };
 
-/* One node's part of it, which is a tier's state. */
+/* One node's part of the area, the state of a tier. */
 struct nodes_tier {
 	const struct nodes_job *job;
 	struct nodes_area *area;
 	struct placement *plan; /* or NULL */
 	uint32_t node;
-	bool filling; /* the order is not the one that is planned for */
+	bool filling; /* the order is not the planned one */
 	_Atomic uint64_t room[NODE_TIERS];
-	/* A policy that fills itself: a thread for each tier. */
+	/* For a policy that fills its nodes itself: a thread for each tier. */
 	struct lmdbio_loader *loader;
-	uint64_t *coming; /* a bit for each record that the training reads from storage by itself */
+	uint64_t *coming; /* bits: records that the training itself will read from storage */
 	pthread_t filler[NODE_TIERS];
 	unsigned fillers;
 };
 
-/* Threads that read what the node's plan gives it, in the order of its first use, whichever other
- * node has it, until the loader is closed. Returns 0 or an errno. */
+/* Starts threads that read the records in the node's plan in the order of first use, even if
+ * another node has them, until the loader is closed. Returns 0 or an errno. */
 int nodes_fill_begin(struct nodes_tier *tier, struct lmdbio_loader *loader);
-/* Joins them; the loader is being closed. */
+/* Joins these threads, when the loader is being closed. */
 void nodes_fill_end(struct nodes_tier *tier);
-/* Copies a record into the memory that all have, once. */
+/* Copies a record into the shared memory, once. */
 uint64_t nodes_put(struct nodes_area *area, uint64_t record, const MDB_val *key,
 		   const MDB_val *data);
 

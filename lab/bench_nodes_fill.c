@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Fills the memory of a node whose policy plans for itself beside the training, as NoPFS does:
- * each of its copies read from storage, in the order of first use. */
+/* Fills a node's memory beside the training, for a policy that plans for itself. As in NoPFS, each
+ * copy is read from storage, in the order of first use. */
 #include "bench_nodes.h"
 
 #include "loader/loader_ready.h"
@@ -34,7 +34,7 @@ static void take(void *context, uint64_t record, int error, const MDB_val *key, 
 	ready_set(tier->area->kept[tier->node], record);
 }
 
-/* What the plan has in a tier of this node, by first use. Returns how many. */
+/* Finds the plan's records for a tier of this node, by first use. Returns how many. */
 static uint64_t uses_find(const struct nodes_tier *tier, unsigned number, struct use *uses)
 {
 	uint64_t n = 0;
@@ -58,7 +58,7 @@ static void *filler_run(void *argument)
 
 	free(argument);
 	for (uint64_t i = 0; i < n; i++) {
-		/* What the training brings meanwhile is kept. */
+		/* The training brings these records itself, and the node keeps them. */
 		if (ready_test(tier->area->kept[tier->node], uses[i].record) ||
 		    ready_test(tier->coming, uses[i].record))
 			continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Keeps what a policy's nodes keep, as a tier of the real loader. */
+/* Keeps the records of a policy's nodes, as a tier of the real loader. */
 #include "bench_nodes.h"
 
 #include "loader/loader_ready.h"
@@ -34,7 +34,8 @@ static int nodes_fetch(void *state, uint64_t record, struct tier_record *to)
 	*to = (struct tier_record){.data = {at->data, bytes}, .key = {at->key, bytes + at->data}};
 	atomic_fetch_add(tier_keeps(tier, record) ? &tier->area->own : &tier->area->peers,
 			 at->data);
-	/* What a node reads a second time from its peers it may have a copy of by then. */
+	/* The plan may give the node a copy of a record that it reads from its peers a second
+	 * time. */
 	if (tier->plan && !tier->job->policy->fills_itself &&
 	    placement_tier(tier->plan, (uint16_t)tier->node, record) >= 0)
 		ready_set(tier->area->kept[tier->node], record);
@@ -51,7 +52,7 @@ static bool take_room(_Atomic uint64_t *room, uint64_t bytes)
 	return false;
 }
 
-/* Whether a node is to keep a record that this node has read from storage. */
+/* Returns whether a node must keep a record that this node has read from storage. */
 static bool is_wanted(struct nodes_tier *tier, uint64_t record, uint64_t bytes)
 {
 	const struct policy *policy = tier->job->policy;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Counts the calls that a fault is armed for, and fails them. */
+/* Counts the calls of the armed kinds, and fails some of them. */
 #include "call_faults.h"
 
 #include <errno.h>

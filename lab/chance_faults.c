@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Definitions of the C library's calls that pass on all but a few calls.
+/* Defines the C library's calls anew. They pass on all but a few calls.
  *
- * The memory calls lead to glibc's own names, because dlsym() asks for memory itself. System calls
- * are made directly.
+ * The memory calls use glibc's own names, because dlsym() itself allocates memory. System calls are
+ * made directly.
  */
 #undef _FORTIFY_SOURCE /* it defines some of these names inline */
 #include "chance_faults.h"
@@ -52,7 +52,7 @@ uint64_t chance_failed(void)
 	return failures;
 }
 
-/* As random_mix() of tests/data. */
+/* The same as random_mix() of tests/data. */
 static uint64_t mix(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15u;
@@ -61,7 +61,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* 0, or a number that says how the call fails. */
+/* Returns 0, or a number that decides how the call fails. */
 static uint64_t fails(enum chance_kind kind)
 {
 	uint32_t one_in = chance_one_in;
@@ -202,8 +202,8 @@ int socket(int domain, int type, int protocol)
 /* --- reads and writes ------------------------------------------------------------------------ */
 
 enum {
-	BLOCK = 4096,           /* bytes; a direct read ends at a block when it ends early */
-	LONG_LEAST = 2 * BLOCK, /* bytes; shorter reads of files come whole or not at all */
+	BLOCK = 4096,           /* bytes; a short direct read ends at a block */
+	LONG_LEAST = 2 * BLOCK, /* bytes; shorter reads of files are complete or fail */
 };
 
 static size_t shortened(size_t length)
@@ -211,7 +211,7 @@ static size_t shortened(size_t length)
 	return length / 2 / BLOCK * BLOCK;
 }
 
-/* Whether a read fails at once, with errno; or makes *length shorter. */
+/* Returns true, with errno, if a read must fail at once. May instead make *length shorter. */
 static bool read_fails(size_t *length)
 {
 	uint64_t how = fails(CHANCE_READ) >> 1;
@@ -261,9 +261,9 @@ ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
 typedef int submit_call(struct io_uring *ring, unsigned wait_nr);
 static submit_call *real_submit;
 
-enum { READ_LEAST = 512 }; /* bytes; a completion of fewer is no read of storage */
+enum { READ_LEAST = 512 }; /* bytes; a shorter completion is no read of storage */
 
-/* The kernel has read the bytes; the completion says otherwise. */
+/* The kernel has read the bytes; this changes the completion. */
 int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr)
 {
 	int rc = real_submit(ring, wait_nr);

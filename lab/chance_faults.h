@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Makes calls of the C library fail by chance, in the whole process.
  *
- * A program that is linked with this file, and with -Wl,--export-dynamic, has these calls' names
- * before the C library: calls of shared libraries come here too. While no chance is set, each call
- * is passed on.
+ * In a program linked with this file and with -Wl,--export-dynamic, these definitions come before
+ * the C library's: calls of shared libraries come here too. While no chance is set, each call is
+ * passed on.
  */
 #ifndef LMDBIO_LAB_CHANCE_FAULTS_H
 #define LMDBIO_LAB_CHANCE_FAULTS_H
@@ -21,19 +21,19 @@ enum chance_kind {
 	CHANCE_KINDS,
 };
 
-/* Calls since the counters were zero, and those of them that failed. */
+/* Calls since the counters were zero, and the failed ones of them. */
 struct chance_counts {
 	_Atomic uint64_t calls[CHANCE_KINDS], failed[CHANCE_KINDS];
 };
 
-/* From now on one call in `one_in` fails; 0: none. The n-th call of the process fails or not as
- * `seed` says. Counts go to `counts`, which may be in shared memory and must stay. */
+/* Makes one call in `one_in` fail from now on; 0: none. `seed` decides which calls of the process
+ * fail. Counts go to `counts`, which may be in shared memory and must stay valid. */
 void chance_set(uint64_t seed, uint32_t one_in, struct chance_counts *counts);
-/* No call fails until as many chance_go_on() have been called. Calls are not counted meanwhile.
- * Threads: any; it holds for all. */
+/* Makes no call fail until chance_go_on() has been called as often. Does not count calls meanwhile.
+ * Threads: any; applies to all. */
 void chance_pause(void);
 void chance_go_on(void);
-/* Calls of this process that have failed so far. */
+/* Returns the calls of this process that have failed so far. */
 uint64_t chance_failed(void);
 
 #endif

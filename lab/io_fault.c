@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Makes reads fail, for the tests of the layers above. */
+/* Makes reads fail, for the tests of the layers above lib/io. */
 #include "io_fault.h"
 
 #include "io/io_backend.h"
@@ -9,10 +9,10 @@
 
 struct fault {
 	struct io_fault *plan;
-	struct io_request *done; /* that wait() has still to hand back */
+	struct io_request *done; /* requests that wait() must still return */
 };
 
-/* Counts one call, and says whether it is to fail. */
+/* Counts one call. Returns whether the call must fail. */
 static bool is_due(struct io *io, enum io_fault_calls kind)
 {
 	struct io_fault *plan = ((struct fault *)io->state)->plan;
@@ -70,7 +70,7 @@ static size_t fault_wait(struct io *io, struct io_request **requests, size_t min
 	struct fault *fault = io->state;
 	size_t n = 0;
 
-	(void)min; /* all is there at once */
+	(void)min; /* all requests are complete at once */
 	while (n < max && fault->done) {
 		requests[n] = fault->done;
 		fault->done = requests[n++]->next;

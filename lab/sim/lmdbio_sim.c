@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Implements lmdbio-sim's options. */
+/* Implements lmdbio-sim's command line. */
 #include "sim_papers_report.h"
 #include "sim_private.h"
 #include "sim_report.h"
@@ -23,7 +23,7 @@ enum {
 	OPTION_STREAMS,
 	OPTION_STRIDED,
 	OPTION_READ_AHEAD,
-	OPTION_SET, /* and all after it: settings[] */
+	OPTION_SET, /* the first of settings[] */
 };
 
 enum setting_kind {
@@ -39,7 +39,7 @@ enum setting_kind {
 #define CLUSTER(field) offsetof(struct sim_preset, cluster.field)
 #define JOB(field)     offsetof(struct sim_preset, job.field)
 
-/* In the order of the options from OPTION_SET on. */
+/* In the order of the options, from OPTION_SET on. */
 static const struct setting {
 	enum setting_kind kind;
 	size_t offset;
@@ -129,8 +129,8 @@ static struct sim_options {
 	bool json;
 	bool list;
 	bool papers;
-	const struct papers_plot *plot; /* to be drawn, or NULL */
-	uint64_t strided;               /* readers of a node; 0: no readers are counted */
+	const struct papers_plot *plot; /* the plot to draw, or NULL */
+	uint64_t strided;               /* readers of a node; 0: count no readers */
 	uint64_t read_ahead;
 	bool read_ahead_given;
 	unsigned others; /* options besides --papers and --plot */
@@ -146,7 +146,7 @@ static const char *option_name(int key)
 	return name;
 }
 
-/* A decimal number, not negative, that the whole text is. */
+/* Parses a decimal number, not negative, that must be the whole text. */
 static bool decimal_parse(const char *text, double *value)
 {
 	char *end;
@@ -201,7 +201,7 @@ static bool setting_parse(int key, const char *text)
 	}
 }
 
-/* Calls `one` for each of the words between commas. */
+/* Calls `one` for each word between commas. */
 static bool words_parse(char *list, bool (*one)(char *word, unsigned number))
 {
 	char *rest = list, *word;
@@ -319,13 +319,13 @@ static bool option_parse(int key)
 	case OPTION_STREAMS:
 		return words_parse(optarg, streams_parse);
 	case OPTION_PRESET:
-		return true; /* taken before */
+		return true; /* already handled */
 	default:
 		return false;
 	}
 }
 
-/* A preset is what the other options change, wherever it stands among them. */
+/* Parses the options. The others change the preset, wherever that stands among them. */
 static bool options_parse(int argc, char **argv)
 {
 	int key;
@@ -402,7 +402,7 @@ static int run_all(void)
 	return rc ? TOOL_FAILED : TOOL_OK;
 }
 
-/* --papers and --plot take nothing else, and one of them: what they show is published. */
+/* Shows published jobs. --papers and --plot allow no other option, and exclude each other. */
 static int papers_show(void)
 {
 	int rc;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Declares a simulated cluster, its job, and the results.
  *
- * The model is the one of NoPFS (Dryden et al., SC'21, section 4), with devices that can be full:
- * all nodes take the same step at the same time (bulk-synchronous), a step is over when the slowest
- * node is. A node's staging streams fetch its records ahead, each from the source that is fastest
- * of those that have it; preprocessing is part of a fetch. What is fetched waits in the staging
- * buffer, whose size bounds how far ahead they are. No node's network, memory or SSD gives more in
- * a step than it can.
+ * The model is that of NoPFS (Dryden et al., SC'21, section 4), with devices that can be full. All
+ * nodes take the same step at the same time (bulk-synchronous). A step is over when the slowest
+ * node is. A node's staging streams fetch its records ahead, each record from the fastest source
+ * that has it; preprocessing is part of a fetch. Fetched records wait in the staging buffer, whose
+ * size limits how far ahead the streams are. A node's network, memory and SSD never give more in a
+ * step than they can.
  *
- * Storage: `storage` tells what all nodes together get when so many of them read with one stream
+ * Storage: `storage` says what all nodes together get when that many of them read with one stream
  * each. A node that reads with p streams gets p^storage_gain times its part, up to storage_node;
  * all together get at most storage_total.
  *
- * Rates are bytes a second, times seconds. Nothing here is measured: the same numbers in give the
- * same numbers out, on any machine.
+ * Rates are bytes a second, times seconds. Nothing is measured: the same input gives the same
+ * output on any machine.
  */
 #ifndef LMDBIO_TOOLS_SIM_H
 #define LMDBIO_TOOLS_SIM_H
@@ -25,7 +25,7 @@
 
 enum { SIM_CURVE_POINTS = 16, SIM_NODES_MOST = 30000 };
 
-/* Between its points a straight line, beyond them flat. */
+/* A curve of straight lines between its points, flat beyond them. */
 struct sim_curve {
 	unsigned n;
 	double at[SIM_CURVE_POINTS], value[SIM_CURVE_POINTS];
@@ -36,7 +36,7 @@ enum sim_streams { SIM_STAGING, SIM_MEMORY, SIM_SSD, SIM_STREAMS };
 struct sim_cluster {
 	uint32_t nodes;
 	uint64_t room[SIM_STREAMS];    /* bytes a node: staging buffer, memory, SSD */
-	uint32_t streams[SIM_STREAMS]; /* threads that fill and read each */
+	uint32_t streams[SIM_STREAMS]; /* threads that fill and read each tier */
 	double compute, preprocess;    /* of a node; preprocess: of one stream */
 	double staging_rate, memory_rate, ssd_read, ssd_write; /* of a node, all streams together */
 	double network, network_latency;                       /* of a node, each way */
@@ -63,18 +63,18 @@ enum sim_source {
 
 struct sim_result {
 	double seconds, before, first, last; /* all; before the first batch; first and last epoch */
-	double stall, stall_median;          /* seconds that a node waits: in all, in a batch */
+	double stall, stall_median;          /* seconds that a node waits: in all, for a batch */
 	double bytes[SIM_SOURCES];           /* that batches took from each source, all nodes */
-	double storage_bytes;                /* read from storage in all, for copies too */
-	double kept;                         /* part of the records that has a copy in the end */
-	double used;                         /* part of the records that training can ever see */
+	double storage_bytes;                /* bytes read from storage in all, including copies */
+	double kept;                         /* part of the records with a copy at the end */
+	double used;                         /* part of the records that training can ever use */
 };
 
-/* Returns 0; EINVAL (a cluster or job that cannot be); ENOMEM. */
+/* Returns 0, EINVAL (an impossible cluster or job), or ENOMEM. */
 int sim_run(const struct policy *policy, const struct sim_cluster *cluster,
 	    const struct sim_job *job, struct sim_result *result);
 
-/* Whether a cluster and a job make sense. NULL, or what does not: a phrase for people. */
+/* Checks whether a cluster and a job make sense. Returns NULL, or the fault in words. */
 const char *sim_complaint(const struct sim_cluster *cluster, const struct sim_job *job);
 
 /* --- presets --------------------------------------------------------------------------------- */
@@ -86,7 +86,7 @@ struct sim_preset {
 	struct sim_job job;
 };
 
-/* The table; *n is how many rows. Static. */
+/* Returns the table; *n is the number of rows. Static. */
 const struct sim_preset *sim_presets(size_t *n);
 const struct sim_preset *sim_preset_find(const char *name);
 

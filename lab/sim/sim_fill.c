@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Computes when a copy that is brought beside the training has come.
+/* Computes when a copy that is filled beside the training arrives.
  *
- * Copies come in the order of their first use, each from storage. Instead of a list, each node and
- * tier has the bytes that are first used in each of SIM_STEPS steps of the run. What the node
- * itself has read from storage before its copy was brought is there too; what it has had from a
- * peer is not, and is read from storage all the same, as in NoPFS.
+ * Copies arrive in the order of their first use, each from storage. There is no list. Each node and
+ * tier has the bytes first used in each of SIM_STEPS steps of the run. Records that the node itself
+ * read from storage before their copies arrived count as there too. Records from a peer do not, and
+ * are read from storage all the same, as in NoPFS.
  */
 #include "sim_private.h"
 
@@ -20,7 +20,7 @@ static unsigned step_of(const struct sim *sim, uint64_t time)
 	return time < end ? (unsigned)((double)time / (double)end * SIM_STEPS) : SIM_STEPS - 1;
 }
 
-/* When a node reads a record for the first time. */
+/* Returns when a node reads a record for the first time. */
 static uint64_t first_use(const struct sim *sim, uint32_t node, uint64_t record)
 {
 	uint16_t room[PLACEMENT_READS_MOST];
@@ -57,7 +57,8 @@ int sim_fill_plan(struct sim *sim)
 	return 0;
 }
 
-/* Which of a step's records are there is not remembered, but how much of them. */
+/* Returns whether a record's copy is there. The model knows how much of a step's records is there,
+ * not which. */
 bool sim_filled(const struct sim *sim, uint32_t node, unsigned tier, uint64_t record, uint64_t time)
 {
 	const struct sim_filling *filling = &sim->nodes[node].filling[tier];
@@ -87,7 +88,7 @@ unsigned sim_fill_streams(const struct sim *sim, const struct sim_node *node)
 	return streams;
 }
 
-/* What a tier's own streams get of storage while `reading` read. */
+/* Returns the rate that a tier's own streams get from storage while `reading` streams read. */
 static double fill_rate(const struct sim *sim, unsigned tier, unsigned reading)
 {
 	const struct sim_cluster *cluster = sim->cluster;
@@ -97,7 +98,7 @@ static double fill_rate(const struct sim *sim, unsigned tier, unsigned reading)
 	return tier && rate > cluster->ssd_write ? cluster->ssd_write : rate;
 }
 
-/* Brings up to so many bytes, step by step. Returns how many. */
+/* Fills up to `most` bytes, step by step. Returns how many. */
 static double fill_steps(struct sim_filling *filling, const struct sim_copies *copies, double most)
 {
 	double left = most;
@@ -116,8 +117,9 @@ static double fill_steps(struct sim_filling *filling, const struct sim_copies *c
 	return most - left;
 }
 
-/* What a node's filling streams get of storage in so many seconds: their part of it while others
- * read, and what the readers leave, as far as each waits for one record after the other. */
+/* Returns the bytes that a node's filling streams get from storage in `seconds`: their part of it
+ * while others read, or what the readers leave, as each stream waits for one record after the
+ * other. */
 static double fill_bytes(const struct sim *sim, const struct sim_node *node, double seconds)
 {
 	const struct sim_cluster *cluster = sim->cluster;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Computes how long a cluster takes for what it is asked. */
+/* Computes how long a cluster takes for its requests. */
 #include "sim_private.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ double sim_curve_at(const struct sim_curve *curve, double at)
 					     (curve->at[i] - curve->at[i - 1]);
 }
 
-/* What each of so many nodes gets of storage while all of them read with so many streams. */
+/* Returns what each of `nodes` nodes gets from storage while all read with `streams` streams. */
 static double storage_rate(const struct sim_cluster *cluster, double nodes, unsigned streams)
 {
 	double rate = sim_curve_at(&cluster->storage, nodes) / nodes *
@@ -42,9 +42,9 @@ double sim_storage_rate(const struct sim_cluster *cluster, unsigned streams)
 	return storage_rate(cluster, cluster->nodes, streams);
 }
 
-/* A stream has its requests answered one after the other. While one waits, the others' bytes are
- * on their way: either it is the waiting that takes the time, as if no other stream read, or
- * what all get together (the bounds of a closed network, Denning and Buzen 1978). */
+/* A stream gets its answers one after the other. While one stream waits, the others' bytes are in
+ * flight. Either the waiting takes the time, as if no other stream read, or the rate of all
+ * together does (the bounds of a closed network, Denning and Buzen 1978). */
 static double storage_seconds(const struct sim_cluster *cluster, unsigned streams, double reads,
 			      double bytes)
 {
@@ -55,7 +55,7 @@ static double storage_seconds(const struct sim_cluster *cluster, unsigned stream
 		      reads * cluster->storage_latency + (alone < together ? alone : together));
 }
 
-/* One stream of several that share a device, at the most what the network carries. */
+/* Returns the rate of one of several streams that share a device, at most the network's. */
 static double stream_rate(double all, uint32_t streams, double network)
 {
 	double rate = all / streams;
@@ -85,15 +85,15 @@ double sim_fetch(const struct sim_cluster *cluster, enum sim_source source, unsi
 	}
 }
 
-/* A stream's seconds to preprocess and to write into the staging buffer, the one while the other.
- */
+/* Returns a stream's seconds to preprocess and to write into the staging buffer, both at the same
+ * time. */
 static double prepare(const struct sim_cluster *cluster, double bytes)
 {
 	return larger(bytes / cluster->preprocess,
 		      bytes * cluster->streams[SIM_STAGING] / cluster->staging_rate);
 }
 
-/* What the node's devices need at least, for itself and for its peers. */
+/* Returns the least seconds that the node's devices need, for itself and for its peers. */
 static double devices(const struct sim_cluster *cluster, const struct sim_load *load)
 {
 	double in = load->received + load->bytes[SIM_PEER_MEMORY] + load->bytes[SIM_PEER_SSD];
@@ -129,7 +129,7 @@ double sim_ahead(const struct sim *sim, const struct sim_node *node)
 	for (unsigned i = SIM_PEER_MEMORY; i < SIM_SOURCES; i++)
 		others += sim_fetch(cluster, i, 1, (double)load->reads[i], load->bytes[i]);
 	reading = own + sim_fill_streams(sim, node);
-	/* A policy without streams for filling has as many more to read ahead with. */
+	/* A policy without streams for filling uses them to read ahead. */
 	if (sim->policy->once)
 		reading = own + cluster->streams[SIM_MEMORY] + cluster->streams[SIM_SSD];
 	storage = sim_fetch(cluster, SIM_STORAGE, reading, reads, bytes) /

@@ -8,9 +8,9 @@
 
 enum {
 	REQUEST_MOST = 32, /* pages: FUSE and block devices take 128 KiB as they come */
-	MISSES_MOST = 100, /* MMAP_LOTSAMISS: more misses than hits by so many end read-ahead */
-	MARK_AHEAD = 1,    /* in marked[]: more is read when this page is touched */
-	MARK_TAKEN = 2,    /* a reader has touched it */
+	MISSES_MOST = 100, /* MMAP_LOTSAMISS: this many more misses than hits end read-ahead */
+	MARK_AHEAD = 1,    /* in marked[]: the first touch of this page starts more reads */
+	MARK_TAKEN = 2,    /* a reader has touched the page */
 };
 
 int pages_open(struct pages *pages, const struct pages_kernel *kernel, uint64_t n, uint32_t readers)
@@ -45,7 +45,7 @@ static bool is_asked_for(const struct pages *pages, uint64_t page)
 	return pages->ready[page] < INFINITY;
 }
 
-/* One request: storage sends one after the other, and their latencies overlap. */
+/* Makes one request: storage serves them one after the other, and their latencies overlap. */
 static void request(struct pages *pages, uint64_t first, uint64_t n, double now)
 {
 	double bytes = (double)n * PAGES_SIZE;
@@ -58,7 +58,7 @@ static void request(struct pages *pages, uint64_t first, uint64_t n, double now)
 		pages->ready[i] = pages->storage_free + pages->kernel.latency;
 }
 
-/* Requests for what has not been asked for, each as long as it may be. */
+/* Requests the missing pages, each request as long as it may be. */
 static void fetch(struct pages *pages, uint64_t first, uint64_t n, double now)
 {
 	uint64_t most = pages->kernel.blocks ? pages->kernel.window : REQUEST_MOST;
@@ -81,7 +81,7 @@ static void mark(struct pages *pages, uint64_t page)
 		pages->marked[page] |= MARK_AHEAD;
 }
 
-/* do_sync_mmap_readahead(): around a page that is not there, until that has not paid off. */
+/* do_sync_mmap_readahead(): reads around a missing page, until that has not paid off. */
 static void read_around(struct pages *pages, struct pages_reader *reader, uint64_t page)
 {
 	uint32_t window = pages->kernel.window;
@@ -105,7 +105,7 @@ static uint32_t next_size(uint32_t size, uint32_t most)
 	return size < most ? size : most;
 }
 
-/* page_cache_async_ra(): behind a marked page. */
+/* page_cache_async_ra(): reads behind a marked page. */
 static void read_ahead(struct pages *pages, struct pages_reader *reader, uint64_t page)
 {
 	uint32_t window = pages->kernel.window;
@@ -128,7 +128,7 @@ static void read_ahead(struct pages *pages, struct pages_reader *reader, uint64_
 	mark(pages, reader->ra_start);
 }
 
-/* The block of a page, and the next one if the reader has come from the one before. */
+/* Reads the block of a page, and the next block if the reader came from the one before. */
 static void fetch_blocks(struct pages *pages, struct pages_reader *reader, uint64_t page)
 {
 	uint32_t window = pages->kernel.window;
@@ -140,7 +140,7 @@ static void fetch_blocks(struct pages *pages, struct pages_reader *reader, uint6
 		fetch(pages, (block + 1) * window, window, reader->now);
 }
 
-/* filemap_map_pages(): neighbours that are there, but not a marked one. */
+/* filemap_map_pages(): maps neighbours in memory, but not a marked one. */
 static void map_around(struct pages *pages, struct pages_reader *reader, uint64_t page)
 {
 	uint64_t first = page - page % pages->kernel.around, end = first + pages->kernel.around;
@@ -156,8 +156,8 @@ static void map_around(struct pages *pages, struct pages_reader *reader, uint64_
 	}
 }
 
-/* Each page that comes wakes all readers of the node that sleep, one after the other; the others
- * find that it was not theirs (TOPC 6(2) 2019, section 3.3.1). */
+/* Each arriving page wakes all sleeping readers of the node, one after the other; the others find
+ * that it was not theirs (TOPC 6(2) 2019, section 3.3.1). */
 static void wake(struct pages *pages, struct pages_reader *reader)
 {
 	double begin = reader->now > pages->lock_free ? reader->now : pages->lock_free;
@@ -218,7 +218,7 @@ static uint64_t asked_for_before(const struct pages *pages, uint64_t page, uint6
 	return n;
 }
 
-/* page_cache_sync_ra(): what a read() finds missing, and more if it looks like one in order. */
+/* page_cache_sync_ra(): reads the pages that a read() misses, and more if reads look sequential. */
 static void read_missing(struct pages *pages, struct pages_reader *reader, uint64_t page,
 			 uint64_t wanted)
 {

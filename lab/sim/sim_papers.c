@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Models how long each way of LMDBIO's papers, and lmdbio, let a job wait for its records. */
+/* Models how long a job waits for its records in each way of LMDBIO's papers, and with lmdbio. */
 #include "sim_papers.h"
 #include "sim_stride.h"
 
@@ -7,15 +7,15 @@
 #include <math.h>
 
 enum {
-	BATCHES = 3,      /* that are walked page by page; the others are like them */
+	BATCHES = 3,      /* batches to walk page by page; the others are like them */
 	QUEUE_MOST = 32,  /* requests that a disk sorts: native command queuing */
 	CHUNK = 1 << 20,  /* lmdbio's unit */
-	AHEAD = 64,       /* chunks that each program on lmdbio asks for ahead: 64 MiB */
+	AHEAD = 64,       /* chunks that each program on lmdbio requests ahead: 64 MiB */
 	WEAK_RECORDS = 2, /* of a process in a batch, beyond the published scales */
 	PROCESSES_MOST = 1000000,
 };
 
-/* A job of one plot, at one scale. */
+/* A plot's job at one scale. */
 struct scale {
 	const struct papers_plot *plot;
 	const struct papers_cluster *cluster;
@@ -48,7 +48,8 @@ static double largest_of(double n)
 			   (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
 }
 
-/* Between two published scales a straight line over logarithms, as strong scaling is drawn. */
+/* Interpolates between two published scales by a straight line over logarithms, as strong scaling
+ * is drawn. */
 static double computing_at(const struct papers_plot *plot, double processes, size_t offset)
 {
 	const char *base = (const char *)plot->computing + offset;
@@ -85,8 +86,8 @@ static void scale_set(struct scale *scale, const struct papers_plot *plot, uint3
 	scale->other = growth * computing_at(plot, known, offsetof(struct papers_computing, other));
 }
 
-/* A batch is over when the slowest process has computed. Processes differ the more, the more of
- * them share a node's memory and power. */
+/* A batch is over when the slowest process has computed. Processes differ more if more of them
+ * share a node's memory and power. */
 static double computing(const struct scale *scale)
 {
 	double full = (double)scale->here / scale->cluster->cores;
@@ -95,7 +96,7 @@ static double computing(const struct scale *scale)
 	return (scale->forward + scale->backward) * (1 + skew) + scale->other;
 }
 
-/* All nodes meet after each fetch, so the slowest one counts. */
+/* The slowest node counts: all nodes meet after each fetch. */
 static double slowest(const struct scale *scale)
 {
 	return 1 + scale->cluster->spread * largest_of(scale->nodes);
@@ -104,7 +105,7 @@ static double slowest(const struct scale *scale)
 /* --- by mapped files ---------------------------------------------------------------------------
  */
 
-/* Seconds of the job, for what the readers of a node walk through. */
+/* Computes the seconds of the job from the faults of a node's readers. */
 static int mapped(const struct scale *scale, enum papers_way way, struct papers_time *time)
 {
 	const struct papers_cluster *cluster = scale->cluster;
@@ -130,7 +131,7 @@ static int mapped(const struct scale *scale, enum papers_way way, struct papers_
 	struct stride_result result;
 	int rc;
 
-	/* The node in the middle: what it steps over is what an average node does. */
+	/* The middle node steps over as much as the average node. */
 	stride.run = stride.batch / stride.readers;
 	stride.first = (stride.readers - stride.here) / 2;
 	rc = stride_run(&stride, &kernel, &result);
@@ -151,11 +152,11 @@ static double pread_rate(const struct papers_cluster *cluster, double bytes)
 	return cluster->pread[i] + part * (cluster->pread[i + 1] - cluster->pread[i]);
 }
 
-/* Seconds in which disks serve requests of so many readers, of so many bytes each. A request
- * touches the blocks that it lies in, which are dealt out over the disks. The readers' requests
- * arrive in any order: a disk that has those of k readers goes on in order for one of k. It sorts
- * what it has, which shortens its ways: 7,200 rpm disks answer about 80 requests a second one by
- * one, and twice as many out of a full queue. */
+/* Returns the seconds in which disks serve requests of `readers` readers, of `bytes` bytes each. A
+ * request touches the blocks it lies in, which are dealt out over the disks. The readers' requests
+ * arrive in any order, so a disk with those of k readers goes on in order for one of k. It sorts
+ * its queue, which shortens its ways: 7,200 rpm disks serve about 80 requests a second one by one,
+ * and twice as many out of a full queue. */
 static double disks(const struct papers_cluster *cluster, double readers, double bytes,
 		    double queue)
 {
@@ -168,7 +169,7 @@ static double disks(const struct papers_cluster *cluster, double readers, double
 	       each * seek * (1 - 1 / others);
 }
 
-/* Seconds of one fetch, in which so many readers read at the same time. */
+/* Returns the seconds of one fetch, in which `readers` readers read at the same time. */
 static double fetch(const struct scale *scale, double readers, double bytes)
 {
 	const struct papers_cluster *cluster = scale->cluster;
@@ -178,7 +179,7 @@ static double fetch(const struct scale *scale, double readers, double bytes)
 		      bytes / pread_rate(cluster, bytes));
 }
 
-/* Groups of nodes read in turn, and each is as large as is best. */
+/* Groups of nodes read in turn; each group has the best size. */
 static double staggered(const struct scale *scale, double bytes)
 {
 	double best = INFINITY;
@@ -204,7 +205,8 @@ static void requested(const struct scale *scale, enum papers_way way, struct pap
 	time->reading = all * node / bytes;
 	time->bytes = scale->bytes;
 	if (way == PAPERS_DIO) {
-		/* One process walks through the leaf pages, and storage brings what is between. */
+		/* One process walks through the leaf pages, and storage reads the pages between
+		 * them too. */
 		time->reading += larger(scale->bytes / cluster->storage,
 					(double)scale->plot->records / scale->plot->leaf_records *
 						cluster->fault);
@@ -215,14 +217,14 @@ static void requested(const struct scale *scale, enum papers_way way, struct pap
 /* --- lmdbio
  * ---------------------------------------------------------------------------------------- */
 
-/* A chunk is read once, by the node that owns it, and goes to all others, for each of them has
- * records in it. All of that is ahead of the programs and beside their computing. A reader that
- * waits for the first chunk of all waits alone. */
+/* The node that owns a chunk reads it once and sends it to all others, for each of them has records
+ * in it. All of that is ahead of the programs and beside their computing. Only the reader that
+ * waits for the very first chunk waits alone. */
 static void served(const struct scale *scale, struct papers_time *time)
 {
 	const struct papers_cluster *cluster = scale->cluster;
 	double chunks = scale->bytes / CHUNK, n = scale->nodes, storage, network, server, first;
-	/* The programs of a node stand all over a batch, and each looks ahead from there. */
+	/* The programs of a node are spread over a batch, and each looks ahead from its place. */
 	double window = smaller(chunks, AHEAD + chunks / scale->batches);
 
 	storage = larger(disks(cluster, smaller(n, chunks), scale->bytes / smaller(n, chunks),
@@ -263,7 +265,7 @@ int papers_model(const struct papers_plot *plot, enum papers_way way, uint32_t p
 		if (way != PAPERS_LMDB)
 			time->reading *= slowest(&scale);
 	}
-	if (way == PAPERS_DM) /* the cursor goes from node to node, in each batch */
+	if (way == PAPERS_DM) /* the cursor passes from node to node in each batch */
 		time->reading += scale.batches * (scale.nodes * scale.cluster->turn +
 						  (double)scale.batch * scale.cluster->step);
 	time->seconds = time->computing + time->reading;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares the jobs of LMDBIO's papers: their clusters, what was published, and the model of each
+/* Declares the jobs of LMDBIO's papers: their clusters, the published times, and the model of each
  * way to read.
  *
  * The papers are S. Pumma, M. Si, W. Feng, P. Balaji: HPCC 2017, ICPADS 2017, posters of
  * EuroMPI/USA 2017 and ICPP 2018, and ACM TOPC 6(2), article 6, 2019 ("TOPC"). Computing is not
- * modelled: its seconds are the published ones. What is modelled is how long a batch waits for its
+ * modelled: its seconds are the published ones. The model computes how long a batch waits for its
  * records, from faults, requests, seeks, copies and shared bandwidth. sim_published.c says where
  * each number comes from, and which seven were fitted.
  */
@@ -20,11 +20,11 @@ enum { PAPERS_SCALES = 16 };
 enum papers_way {
 	PAPERS_LMDB, /* each process steps through a map of its own */
 	PAPERS_LMM,  /* one process a node does, and copies into shared memory */
-	PAPERS_DM,   /* the same; it touches only its own part, whose place it has guessed */
+	PAPERS_DM,   /* the same, but it touches only its own part, at a guessed place */
 	PAPERS_DIO,  /* one process finds all places first; a node reads its part by pread() */
-	PAPERS_PROV, /* the places are computed */
+	PAPERS_PROV, /* a formula computes the places */
 	PAPERS_COAL, /* parts of many batches are one pread(), as far as memory allows */
-	PAPERS_STAG, /* so many nodes at a time */
+	PAPERS_STAG, /* a group of nodes at a time */
 	PAPERS_WAYS,
 	PAPERS_OURS = PAPERS_WAYS, /* lmdbio-run --mpi: the same program as PAPERS_LMDB */
 	PAPERS_ALL,
@@ -34,14 +34,14 @@ struct papers_cluster {
 	const char *name;
 	uint32_t cores;   /* processes of a full node */
 	uint64_t memory;  /* bytes a node that COAL reads into */
-	double fault;     /* seconds for a page of a map that the file system has in memory */
+	double fault;     /* seconds for a mapped page that the file system has in memory */
 	double wakeup;    /* seconds that a node loses for each sleeper that a page wakes */
 	uint64_t window;  /* bytes that a fault brings from storage */
-	double storage;   /* bytes a second for all nodes, of what its servers have in memory */
+	double storage;   /* bytes a second for all nodes, from the servers' memory */
 	double pread[4];  /* bytes a second of a process: requests of 4, 8, 16, 32 KiB and more */
-	uint32_t disks;   /* they stand for all disks of the servers */
+	uint32_t disks;   /* stand for all disks of the servers */
 	double disk_rate; /* bytes a second of each, in order */
-	double seek;      /* seconds, where the next request of a disk is for another place */
+	double seek;      /* seconds, if a disk's next request is for another place */
 	uint64_t block;   /* bytes in a row on one disk */
 	double skew;      /* standard deviation of the computing of a full node's processes */
 	double spread;    /* standard deviation of the nodes' times for a batch's records */
@@ -68,7 +68,7 @@ struct papers_plot {
 	double published[PAPERS_WAYS][PAPERS_SCALES]; /* seconds of the job; 0: not published */
 };
 
-/* A published point that the model misses by more than PAPERS_BOUND, and why. */
+/* A published point that the model misses by more than PAPERS_BOUND, and the reason. */
 #define PAPERS_BOUND 0.25
 
 struct papers_miss {
@@ -80,20 +80,20 @@ struct papers_miss {
 
 struct papers_time {
 	double seconds;
-	double computing, reading; /* reading: what computing does not hide */
+	double computing, reading; /* reading: the part that computing does not hide */
 	double bytes;              /* from storage, all nodes */
 };
 
-/* Static tables; *n is how many rows. */
+/* Return static tables; *n is the number of rows. */
 const struct papers_plot *papers_plots(size_t *n);
 const struct papers_miss *papers_misses(size_t *n);
 const char *papers_way_name(enum papers_way way);
-/* The reason for a point beyond the bound, or NULL. */
+/* Returns the reason for a point beyond the bound, or NULL. */
 const char *papers_miss_of(const struct papers_plot *plot, enum papers_way way, uint32_t processes);
 
-/* Models a job of so many processes. Beyond the plot's last scale the batch grows with the
- * processes, two records each, and the job's records stay as many (TOPC 5.3). Returns 0, EINVAL
- * or ENOMEM. */
+/* Models a job of `processes` processes. Beyond the plot's last scale the batch grows with the
+ * processes, two records each, and the job's records stay as many (TOPC 5.3). Returns 0, EINVAL or
+ * ENOMEM. */
 int papers_model(const struct papers_plot *plot, enum papers_way way, uint32_t processes,
 		 struct papers_time *time);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Prints the tables of LMDBIO's papers beside the model's. */
+/* Prints the published tables of LMDBIO's papers beside the model's. */
 #include "sim_papers_report.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 
-/* Beyond the papers' scales: the last is the largest job that the simulator has nodes for. */
+/* Scales beyond the papers': the last is the largest job that the simulator has nodes for. */
 static const uint32_t beyond[] = {18432, 30000};
 
 enum { SCALES_MOST = PAPERS_SCALES + sizeof(beyond) / sizeof(*beyond) };
@@ -39,7 +39,7 @@ static bool is_published(const struct papers_plot *plot, unsigned way)
 	return way < PAPERS_WAYS && plot->published[way][0] > 0;
 }
 
-/* A row: published, modelled, and how far off; a miss has a star. */
+/* Prints a row: published, modelled, and the deviation; a miss has a star. */
 static void points_print(const struct papers_plot *plot, const struct modelled *all, unsigned i,
 			 bool factor)
 {
@@ -68,7 +68,7 @@ static void head_print(const struct papers_plot *plot, bool factor)
 	putchar('\n');
 }
 
-/* The least seconds of the papers' ways: at one scale, or of the original alone. */
+/* Returns the least seconds of the papers' ways: at one scale, or of the original alone. */
 static double least_at(const struct modelled *all, unsigned i)
 {
 	double least = all->seconds[PAPERS_LMDB][i];

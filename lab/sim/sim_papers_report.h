@@ -5,13 +5,13 @@
 
 #include "sim_requests.h"
 
-/* Tables of all plots, and lmdbio at the same scales and beyond. Both return 0, EINVAL or ENOMEM.
- */
+/* Prints tables of all plots, and of lmdbio at the same scales and beyond. Both return 0, EINVAL or
+ * ENOMEM. */
 int papers_print(void);
-/* A plot as SVG: points as published, lines as modelled. */
+/* Draws a plot as SVG: points as published, lines as modelled. */
 int papers_draw(const struct papers_plot *plot);
 
-/* What strided readers ask of storage, way by way. */
+/* Prints strided readers' requests to storage, way by way. */
 int requests_print(const struct requests_job *job);
 
 #endif

@@ -11,7 +11,7 @@ static const char *const colours[PAPERS_ALL] = {
 	"#000000", "#888888", "#9467bd", "#8c564b", "#2ca02c", "#ff7f0e", "#1f77b4", "#d62728",
 };
 
-/* The part of the plane that is drawn; both axes are logarithmic. */
+/* The drawn part of the plane; both axes are logarithmic. */
 struct frame {
 	double x0, x1, y0, y1;
 };

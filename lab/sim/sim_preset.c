@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Holds the published numbers of clusters and jobs.
  *
- * Scenarios 1 to 4 are those of R. Boehringer's thesis (ETH Zurich, 2020), out of which NoPFS came:
- * a data set that fits the memory of a node; that fits a node with its SSD; that fits all nodes
- * together; that fits nowhere. Nodes, rates, capacities and data set sizes are its own. What it
- * does not say was chosen so that its double buffering and its parallel staging come out as in its
- * table: streams, the gain of further streams, and the SSD's rate for writing. With them its order
- * of the policies comes out in all four. Records are larger than there, which changes no ratio, but
- * the time that a simulation takes.
+ * Scenarios 1 to 4 are those of R. Boehringer's thesis (ETH Zurich, 2020), the origin of NoPFS: a
+ * data set that fits the memory of a node; that fits a node with its SSD; that fits all nodes
+ * together; that fits nowhere. The thesis gives nodes, rates, capacities and data set sizes. It
+ * does not give streams, the gain of further streams, and the SSD's write rate. These were chosen
+ * so that its double buffering and its parallel staging match its table. With them its order of the
+ * policies matches in all four. Records are larger than there, which changes no ratio, but the time
+ * of a simulation.
  */
 #include "sim.h"
 

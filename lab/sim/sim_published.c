@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Holds what LMDBIO's papers published, and the numbers of their clusters.
+/* Holds the published times of LMDBIO's papers, and the numbers of their clusters.
  *
  * Times and their parts are the values inside the charts of the posters' slides (ICPP 2018: charts
- * 1, 5 and 6; EuroMPI/USA 2017: charts 2, 6 and 7); TOPC's figures 3 and 24, and ICPADS' figure 8,
+ * 1, 5 and 6; EuroMPI/USA 2017: charts 2, 6 and 7). TOPC's figures 3 and 24, and ICPADS' figure 8,
  * show the same.
  *
- * Fitted by hand on the plot of Bebop, each with one point in mind and the others in view. Blues
- * takes them over, but for `storage`, fitted on LMM at 512 processes.
+ * Seven numbers were fitted by hand on the plot of Bebop, each to one point with the others in
+ * view. Blues uses the same, except `storage`, fitted on LMM at 512 processes.
  *   wakeup     LMDB at 36 processes, one node
  *   storage    LMDB at 9,216
  *   spread     LMM at 9,216

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Holds the columns of the table and the words of the JSON. */
+/* Prints results, as columns of a table and as JSON. */
 #include "sim_report.h"
 
 #include "tool_common.h"

@@ -7,12 +7,12 @@
 
 #include <jansson.h>
 
-/* What is simulated, and the head of the table. */
+/* Prints the cluster and job, and the head of the table. */
 void sim_print_head(const struct sim_preset *preset);
-/* A policy's line; `bound` is the time without I/O. */
+/* Prints a policy's line; `bound` is the time without I/O. */
 void sim_print_result(const struct policy *policy, const struct sim_preset *preset,
 		      const struct sim_result *result, double bound);
-/* All presets and policies. */
+/* Prints all presets and policies. */
 void sim_print_list(void);
 
 /* The same as JSON: the whole without results, and a policy's. NULL: no memory. */

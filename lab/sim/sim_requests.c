@@ -6,8 +6,8 @@
 #include <math.h>
 
 enum {
-	IN_LEAF = 2038,  /* a larger value stands in pages of its own: me_nodemax */
-	VALUE_HEAD = 16, /* bytes before it */
+	IN_LEAF = 2038,  /* a larger value stands in overflow pages: me_nodemax */
+	VALUE_HEAD = 16, /* bytes in front of it */
 	LEAF_ROOM = PAGES_SIZE - 16,
 	LEAF_ENTRY = 26, /* head, key of 8 bytes, page number, and the entry's place */
 	AROUND = 16,     /* fault_around_bytes: 64 KiB */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what a job of strided readers asks of storage where the kernel is Linux as it is today:
- * requests and bytes can be counted in a real job beside it, on any machine. */
+/* Declares the requests of a job's strided readers to storage on today's Linux: a real job beside
+ * it can count requests and bytes too, on any machine. */
 #ifndef LMDBIO_LAB_SIM_REQUESTS_H
 #define LMDBIO_LAB_SIM_REQUESTS_H
 
@@ -11,17 +11,17 @@ struct requests_job {
 	uint32_t nodes, readers; /* readers: of a node */
 	uint64_t records, record_bytes;
 	uint64_t batch;       /* records of all readers together */
-	uint64_t read_ahead;  /* bytes that the kernel reads ahead at most */
+	uint64_t read_ahead;  /* bytes that the kernel reads ahead, at most */
 	double latency, rate; /* of a request; bytes a second for all nodes together */
 	double step;          /* seconds of a reader for a record of its own */
 };
 
 struct requests_count {
 	double requests, bytes; /* of all nodes */
-	double waits;           /* page faults that wait for storage; of ways that map */
+	double waits;           /* page faults that wait for storage, in ways with a map */
 };
 
-/* NULL, or what does not make sense: a phrase for people. */
+/* Returns NULL, or the fault as a phrase for users. */
 const char *requests_complaint(const struct requests_job *job);
 
 /* Returns 0, EINVAL or ENOMEM. */

@@ -9,11 +9,11 @@
 
 enum { USE_SHARE = 200, USE_KEPT, BUFFERS_MOST = 4096 };
 
-/* The clock of a run, and what it has seen. */
+/* The clock of a run, and its results so far. */
 struct steps {
 	double now;
 	double ends[BUFFERS_MOST]; /* of the last batches, by number */
-	unsigned buffers;          /* batches that are being read, waiting or in use */
+	unsigned buffers;          /* batches in reading, waiting or in use */
 	double *stalls;            /* [batch of the run] */
 	uint64_t done;             /* batches */
 };
@@ -116,7 +116,7 @@ static void epoch_begin(struct sim *sim, uint32_t epoch)
 	}
 }
 
-/* The n-th record of all that nodes keep. */
+/* Returns the n-th record of all that nodes keep. */
 static uint64_t kept_record(const struct sim *sim, uint64_t n)
 {
 	uint32_t low = 0, high = sim->cluster->nodes - 1;
@@ -132,7 +132,7 @@ static uint64_t kept_record(const struct sim *sim, uint64_t n)
 	return sim->shares[low].first + n - sim->shares[low].kept_before;
 }
 
-/* The i-th record of a node's part of a batch. */
+/* Returns the i-th record of a node's part of a batch. */
 static uint64_t record_of(const struct sim *sim, uint32_t node, uint64_t batch, uint32_t i)
 {
 	uint64_t position = order_slot(&sim->order, sim->cluster->nodes, node, batch, i);
@@ -157,7 +157,7 @@ static double compute_seconds(const struct sim *sim, const struct sim_load *load
 	return bytes / sim->cluster->compute;
 }
 
-/* All nodes take one batch each; the next begins when the slowest is done. */
+/* All nodes take one batch each; the next batch begins when the slowest node is done. */
 static void step(struct sim *sim, struct steps *steps, struct sim_result *result)
 {
 	uint64_t number = steps->done++;

@@ -7,7 +7,7 @@
 
 enum { USE_SIZES = 100, READERS_MEMORY = 1 << 30 };
 
-/* One place to read from, and the dearest there can be. */
+/* A place to read from, at first the dearest possible. */
 struct choice {
 	enum sim_source source;
 	uint32_t node;
@@ -56,7 +56,7 @@ static int place_by_plan(struct sim *sim, enum placement_kind kind)
 	return rc ? -1 : 0;
 }
 
-/* Of its share each node keeps what comes first, the fastest tier first. */
+/* Each node keeps the first records of its share, the fastest tier first. */
 static void place_shares(struct sim *sim)
 {
 	for (uint32_t i = 0; i < sim->cluster->nodes; i++) {
@@ -135,7 +135,7 @@ static struct choice from_share(struct sim *sim, uint32_t node, uint64_t record,
 	const struct sim_share *share;
 	unsigned tier;
 
-	/* The quotient is a share too far at most. */
+	/* The quotient is at most one share too far. */
 	while (sim->shares[holder].first > record)
 		holder--;
 	while (record >= sim->shares[holder].first + sim->shares[holder].records)
@@ -164,7 +164,7 @@ static struct choice from_frequent(struct sim *sim, uint32_t node, uint64_t reco
 	unsigned n = placement_holders(sim->plan, record, holders, HOLDERS);
 
 	consider(sim, &best, SIM_STORAGE, node, bytes);
-	/* Of the other holders there is one that everybody asks. */
+	/* All nodes ask the same one of the other holders. */
 	for (unsigned i = 0; i < n && i < HOLDERS; i++)
 		if (holders[i].node == node) {
 			mine = &holders[i];
@@ -175,13 +175,13 @@ static struct choice from_frequent(struct sim *sim, uint32_t node, uint64_t reco
 		}
 	if (nearest && sim_filled(sim, nearest->node, nearest->tier, record, time))
 		consider(sim, &best, peer(nearest->tier), nearest->node, bytes);
-	/* What comes from a peer is used, and not kept: its copy comes from storage. */
+	/* A node uses a record from a peer but does not keep it: its copy comes from storage. */
 	if (mine && best.source == SIM_STORAGE)
 		sim_fill_read(sim, node, mine->tier, record, bytes);
 	return best;
 }
 
-/* Whether a node has read a record in an earlier epoch. */
+/* Returns whether a node has read a record in an earlier epoch. */
 static bool has_read(const struct sim *sim, uint32_t node, uint64_t record, uint32_t epoch)
 {
 	uint16_t room[PLACEMENT_READS_MOST];

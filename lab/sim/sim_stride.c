@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Walks the strided readers of one node through a file, the one that is behind first. */
+/* Walks the strided readers of one node through a file, always the one furthest behind. */
 #include "sim_stride.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ struct walk {
 	const struct stride *stride;
 	struct pages pages;
 	uint64_t end;   /* records of all batches */
-	uint64_t *next; /* [reader]: the record where it stands */
+	uint64_t *next; /* [reader]: its current record */
 	struct stride_result *result;
 };
 
@@ -29,7 +29,8 @@ static uint64_t leaf_page(const struct stride *stride, uint64_t record)
 	return META_PAGES + leaf * (1 + (uint64_t)stride->leaf_records * stride->value_pages);
 }
 
-/* The first record from this one on that a reader of the job uses; it may lie beyond the end. */
+/* Returns the first record from this one on that a reader of the job uses, perhaps beyond the
+ * end. */
 static uint64_t own_record(const struct stride *stride, uint32_t reader, uint64_t record)
 {
 	uint64_t round = stride->run * stride->readers;
@@ -49,7 +50,8 @@ static uint64_t value_page(const struct stride *stride, uint64_t record)
 	       (record % stride->leaf_records) * stride->value_pages;
 }
 
-/* A reader that knows its places: its part of a batch, from its first value to its last. */
+/* Reads a reader's part of a batch, from its first value to its last: this reader knows its
+ * places. */
 static void part_turn(struct walk *walk, uint32_t i, uint64_t own)
 {
 	const struct stride *stride = walk->stride;
@@ -69,7 +71,8 @@ static void part_turn(struct walk *walk, uint32_t i, uint64_t own)
 	walk->result->records += end - own;
 }
 
-/* One touch of a leaf page, or a record that the reader uses, or as many as it steps over. */
+/* Takes one touch of a leaf page, or a used record, or all records that the reader steps over at
+ * once. */
 static void turn(struct walk *walk, uint32_t i)
 {
 	const struct stride *stride = walk->stride;

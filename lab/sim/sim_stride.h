@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what strided readers of a mapped LMDB file ask of storage.
+/* Declares the requests of strided readers of a mapped LMDB file to storage.
  *
  * The readers of a job read the records in order, batch by batch. Each uses its own records of a
  * batch and steps over the others'. A step touches the leaf page, which holds keys and page
@@ -19,9 +19,9 @@ struct stride {
 	uint32_t leaf_records; /* that one leaf page names */
 	uint32_t readers;      /* of the job */
 	uint32_t here;         /* of them on this node */
-	uint32_t first;        /* the first of them */
+	uint32_t first;        /* the first reader of this node */
 	enum {
-		STRIDE_STEPS,   /* over what others use */
+		STRIDE_STEPS,   /* steps over the other readers' records */
 		STRIDE_TOUCHES, /* knows its places, and touches them in the map */
 		STRIDE_READS,   /* knows its places, and reads its part of a batch at once */
 	} way;
@@ -36,10 +36,10 @@ struct stride_result {
 	uint64_t records; /* used on this node */
 };
 
-/* Pages of a file of so many records, its two meta pages included. */
+/* Returns the pages of a file of `records` records, its two meta pages included. */
 uint64_t stride_pages(const struct stride *stride, uint64_t records);
 
-/* Returns 0, EINVAL (a job that cannot be) or ENOMEM. */
+/* Returns 0, EINVAL (an impossible job) or ENOMEM. */
 int stride_run(const struct stride *stride, const struct pages_kernel *kernel,
 	       struct stride_result *result);
 
