@@ -42,7 +42,7 @@ struct window_view {
 	 * lookup. */
 	_Atomic uint64_t missed[WINDOW_MISSED];
 	_Atomic unsigned misses;
-	struct sums_seen *sums;   /* verifies pages, and has `sure`; NULL: pages are not verified */
+	struct sums_seen *sums; /* verifies pages, and has `sure`; NULL: pages are not verified */
 	/* With `sums`: the reference to the next run, as the last thread that asked has set it. */
 	const uint8_t *_Atomic reference;
 };
