@@ -15,6 +15,7 @@
 #include "window/window.h"
 
 #include <lmdb.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct cursor;
@@ -87,9 +88,20 @@ struct snapshot {
 	unsigned serial;  /* grows with each renewal of the transaction */
 	struct cursor_watch *watch; /* or NULL */
 	struct lookups *lookups;    /* or NULL: lookups are not watched */
-	uint64_t served; /* bytes of values handed out */
+	_Atomic uint64_t served;    /* bytes of values handed out; see snapshot_serve() */
 	unsigned answers; /* enum answers bits of the environment's original */
 };
+
+/* Counts bytes of values. Where threads share a transaction (MDB_NOTLS), some may go uncounted: a
+ * locked addition would cost each value five nanoseconds. */
+static inline void snapshot_serve(struct snapshot *snapshot, uint64_t bytes)
+{
+	bytes += atomic_load_explicit(&snapshot->served, memory_order_relaxed);
+	atomic_store_explicit(&snapshot->served, bytes, memory_order_relaxed);
+}
+
+/* Whether a tree's record is known in this snapshot. */
+enum tree_state { TREE_KNOWN, TREE_STALE, TREE_CHANGING };
 
 /* How the program says it will read a database. */
 enum tree_pattern { PATTERN_UNKNOWN, PATTERN_SEQUENTIAL, PATTERN_RANDOM, PATTERN_STRIDE };
@@ -97,7 +109,9 @@ enum tree_pattern { PATTERN_UNKNOWN, PATTERN_SEQUENTIAL, PATTERN_RANDOM, PATTERN
 /* One database in one snapshot. */
 struct tree {
 	struct tree_record record;
-	bool stale;       /* the record must be read from `home` before the first use */
+	/* enum tree_state: the record of a stale tree must be read from `home` before the first use. One of
+	 * the threads that share the transaction does so. */
+	atomic_uchar stale;
 	bool inline_page; /* duplicates in a sub-page, which is level 0; there is no root */
 	bool duplicates;  /* the tree of one key's duplicates */
 	enum tree_pattern pattern;

@@ -129,7 +129,7 @@ static int get_items(struct cursor *cursor, MDB_val *data)
 	if (!page_items_fit(LAYOUT, inner->page_size, level->count, pad))
 		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 	data->mv_size = (size_t)level->count * pad;
-	cursor->snapshot->served += data->mv_size;
+	snapshot_serve(cursor->snapshot, data->mv_size);
 	data->mv_data = (void *)(uintptr_t)page_item(LAYOUT, level->page, 0, pad);
 	level->index = (uint16_t)(level->count - 1);
 	inner->pace -= level->count - 1;
@@ -180,7 +180,7 @@ static inline bool step_to_run(struct snapshot *snapshot, const uint8_t *referen
 	snapshot_run(snapshot, reference);
 	if (unlikely(number < FORMAT_METAS || window_run(&snapshot->view, number, pages, &run)))
 		return false;
-	snapshot->served += data_size;
+	snapshot_serve(snapshot, data_size);
 	data->mv_size = data_size;
 	data->mv_data = (void *)(uintptr_t)page_value(LAYOUT, run);
 	return true;
@@ -254,7 +254,7 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 		if (unlikely(!is_inside(data_at, data_size, size)))
 			return false;
 		if (likely(data)) {
-			cursor->snapshot->served += data_size;
+			snapshot_serve(cursor->snapshot, data_size);
 			data->mv_size = data_size;
 			data->mv_data = (void *)(uintptr_t)(at + ENTRY_KEY + data_at);
 		}
@@ -355,7 +355,7 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 	/* A duplicate is a key of the second cursor, and `served` does not count keys. */
 	if (cursor->duplicates && data && !rc && cursor->snapshot->served == served &&
 	    op != MDB_GET_MULTIPLE)
-		cursor->snapshot->served += data->mv_size;
+		snapshot_serve(cursor->snapshot, data->mv_size);
 	return rc;
 }
 

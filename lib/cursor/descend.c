@@ -2,6 +2,8 @@
 /* Descends from a root to a leaf, and steps from a leaf to the next one. */
 #include "cursor/instance.h"
 
+#include <sched.h>
+
 /* Searches entries [low, count) by halving. `kind` is a constant in each instance, so that the
  * comparison is inlined in the loop. Returns the place of the first entry that is not below the
  * key, or -1 when an entry leaves the page. */
@@ -367,7 +369,7 @@ int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparat
 	if (!rc)
 		rc = cursor_first(&duplicates.cursor, data, NULL);
 	if (!rc)
-		snapshot->served += data->mv_size;
+		snapshot_serve(snapshot, data->mv_size);
 	return rc;
 }
 
@@ -419,6 +421,27 @@ int tree_find_named(struct snapshot *snapshot, struct tree *home, const struct c
 	return 0;
 }
 
+/* Makes a stale tree's record known. Its flags are the same, and threads look at them without asking
+ * whether the tree is stale. */
+static void record_set(struct tree *tree, const struct tree_record *record)
+{
+	unsigned char stale = TREE_STALE;
+
+	if (!atomic_compare_exchange_strong(&tree->stale, &stale, TREE_CHANGING)) {
+		while (atomic_load(&tree->stale) == TREE_CHANGING)
+			sched_yield();
+		return;
+	}
+	tree->record.pad = record->pad;
+	tree->record.depth = record->depth;
+	tree->record.branch_pages = record->branch_pages;
+	tree->record.leaf_pages = record->leaf_pages;
+	tree->record.overflow_pages = record->overflow_pages;
+	tree->record.entries = record->entries;
+	tree->record.root = record->root;
+	atomic_store(&tree->stale, TREE_KNOWN);
+}
+
 int tree_refresh(struct snapshot *snapshot, struct tree *tree)
 {
 	const uint16_t persistent = 0x7fff;
@@ -436,7 +459,6 @@ int tree_refresh(struct snapshot *snapshot, struct tree *tree)
 	/* A writer may have dropped the database and made it anew with other flags. */
 	if ((tree->record.flags & persistent) != record.flags)
 		return MDB_INCOMPATIBLE;
-	tree->record = record;
-	tree->stale = false;
+	record_set(tree, &record);
 	return 0;
 }

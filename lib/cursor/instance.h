@@ -79,7 +79,7 @@ static inline int entry_value(struct snapshot *snapshot, const struct entry *ent
 	int rc;
 
 	data->mv_size = entry->data_size;
-	snapshot->served += entry->data_size;
+	snapshot_serve(snapshot, entry->data_size);
 	if (!(entry->flags & ENTRY_BIG)) {
 		data->mv_data = (void *)(uintptr_t)entry->data;
 		return 0;

@@ -24,7 +24,7 @@ static void tree_begin(MDB_txn *txn, MDB_dbi dbi)
 	record.root = PAGE_NONE;
 	txn->trees[dbi] = (struct tree){
 		.record = record,
-		.stale = true,
+		.stale = TREE_STALE,
 		.name = &slot->name,
 		.home = &txn->trees[DBI_MAIN],
 		.home_order = &txn->env->slots[DBI_MAIN].order.key,
@@ -200,7 +200,7 @@ int dbi_open(MDB_txn *txn, const char *text, unsigned flags, MDB_dbi *dbi)
 	slot->flags = record.flags & DBI_PERSISTENT;
 	tree_begin(txn, found);
 	txn->trees[found].record = record;
-	txn->trees[found].stale = false;
+	txn->trees[found].stale = TREE_KNOWN;
 	slot->flags = 0; /* the handle is the transaction's until the commit */
 	txn->dbi_state[found] = TXN_DBI_NEW | TXN_DBI_VALID | TXN_DBI_USER;
 	if (found == txn->dbis)
