@@ -54,8 +54,9 @@ static int format_find(struct io *io, struct check_report *report, enum format *
 	return rc;
 }
 
-/* Finds the page size. It is the first meta page's, if the second one is there and says the same;
- * else the second one's, if that one stands where it says; else the first one's, or 0. */
+/* Finds the page size. It is the first meta page's, if the second one exists and says the same.
+ * Else it is the second one's, if that page stands where its own size says. Else it is the first
+ * one's, or 0. */
 static int page_size_find(struct io *io, const uint8_t *first, enum format format,
 			  uint32_t *page_size)
 {

@@ -443,7 +443,7 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 		status = program_run(program, module, hold);
 	else if (hold)
 		wait_for_signal();
-	/* What one rank of the node holds serves all of them. */
+	/* A rank's hold serves all ranks of its node. */
 	if (hold)
 		(void)module->gather();
 	module->stage_release(hold);

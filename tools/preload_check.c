@@ -129,7 +129,7 @@ static bool is_understood(const char *version)
 	       minor == 9 && patch >= 17 && patch < 70;
 }
 
-/* What a program with such an LMDB inside does with files of either format. */
+/* Says how a program with such an LMDB inside treats files of either format. */
 static const char later_does[] =
 	"that LMDB reads and writes data files of LMDB 1.0, and refuses those of LMDB 0.9 "
 	"(MDB_INVALID)";

@@ -48,7 +48,7 @@ int program_find(const char *name, char *found)
 		one = executable_check(found);
 		if (!one)
 			return 0;
-		if (one == EACCES) /* a later directory may have one that may be run */
+		if (one == EACCES) /* a later directory may have an executable one */
 			rc = EACCES;
 		if (!at[length])
 			return rc;

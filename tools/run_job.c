@@ -27,9 +27,9 @@
 
 enum { TOLD = 512 + PATH_MAX };
 
-/* Milliseconds after all programs are over, or after this one is over if MPI has not begun. Then a
- * server that has not ended MPI with the others is killed, and the launcher is told of an end in
- * its place: no process is in a barrier of MPI's any more. */
+/* Milliseconds after all programs are over, or after this one is over if MPI has not begun. Then
+ * this process kills a server that has not ended MPI with the others, and tells the launcher of an
+ * end in its place. No process is in a barrier of MPI's any more. */
 enum { END_PATIENCE = 3000, LEAVE_PATIENCE = 4000 };
 
 struct program {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* Returns whether the file is in root/below. `path` becomes its name, the directory without ".."
- * and links. The last part stays as it is: a batch script shall contain it so. */
+ * and links. The last part stays as it is, to appear so in a batch script. */
 static bool file_is_below(const char *root, const char *below, const char *name, char *path)
 {
 	char directory[PATH_MAX], resolved[PATH_MAX];

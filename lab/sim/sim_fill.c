@@ -117,9 +117,8 @@ static double fill_steps(struct sim_filling *filling, const struct sim_copies *c
 	return most - left;
 }
 
-/* Returns the bytes that a node's filling streams get from storage in `seconds`: their part of it
- * while others read, or what the readers leave, as each stream waits for one record after the
- * other. */
+/* Returns the bytes that a node's filling streams get from storage in `seconds`: their part while
+ * others read, or the readers' rest, as each stream waits for one record after the other. */
 static double fill_bytes(const struct sim *sim, const struct sim_node *node, double seconds)
 {
 	const struct sim_cluster *cluster = sim->cluster;

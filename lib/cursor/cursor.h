@@ -79,7 +79,7 @@ struct lookups {
 	_Atomic bool busy; /* a thread uses them; with MDB_NOTLS threads may share a transaction */
 };
 
-/* What all cursors of one transaction share. */
+/* State that all cursors of one transaction share. */
 struct snapshot {
 	struct window_view view;
 	uint32_t page_size;

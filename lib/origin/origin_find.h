@@ -14,10 +14,11 @@ struct origin_front {
 	struct origin_front *other;           /* next in origin_find.c's list */
 };
 
-/* Returns the original of the module (program or library) with this code address: the LMDB inside
- * that module if its names are visible, else the one that the dynamic loader would bind it to, else
- * that of the `called` library, or with NULL the built-in one. A module whose original is of
- * neither kind stays loaded. Any thread, also in a forked child. Lifetime: the program's. */
+/* Returns the original of the module (program or library) with this code address. It is the LMDB
+ * inside that module if its names are visible, else the LMDB that the dynamic loader would bind the
+ * module to. Else it is the `called` library's original, or with NULL the built-in one. A module
+ * whose original is of neither kind stays loaded. Any thread, also in a forked child. Lifetime: the
+ * program's. */
 const struct origin *origin_of_call(const struct origin_front *called, const void *caller);
 const struct origin *origin_of(const void *caller);
 

@@ -67,7 +67,7 @@ void jobs_queue(struct jobs *jobs);
 size_t jobs_done(struct jobs *jobs, struct job **done, size_t n, bool wait);
 void jobs_drop(struct jobs *jobs, size_t n);
 
-/* container_tail.c: index pages until the file's end is there */
+/* container_tail.c: index pages until the file's end is written */
 
 enum {
 	LIST_MEMORY = 64, /* pages; the others go to a file */

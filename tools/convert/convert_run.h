@@ -17,7 +17,7 @@ struct convert_result {
 	uint64_t seconds_ns; /* nanoseconds of the conversion, without verification */
 	bool relaid;
 	bool verified; /* all was read back and compared */
-	bool written;  /* false: only verified */
+	bool written;  /* the target was written; else only verified */
 	bool busy;     /* a writer changed the source meanwhile */
 };
 

@@ -182,7 +182,7 @@ static int verify_relaid(struct verify *verify)
 			       verify->back.form == FORM_CONTAINER ? verify->chunk : 0, &taker);
 	source_stream_close(verify->stream);
 	free(verify->buffer);
-	/* Differences have been told and counted. */
+	/* Differences are reported and counted already. */
 	return rc == TOOL_PROBLEM && verify->bad ? 0 : rc;
 }
 
