@@ -72,8 +72,11 @@ const char *program_remedy(const char *name, const char *path, int rc)
 
 const char *program_path(const char *path)
 {
-	char *here = *path == '/' ? NULL : getcwd(NULL, 0), *text = NULL;
+	static char *text;
+	char *here = *path == '/' ? NULL : getcwd(NULL, 0);
 
+	free(text);
+	text = NULL;
 	if (here && asprintf(&text, "%s/%s", here, path) < 0)
 		text = NULL;
 	free(here);

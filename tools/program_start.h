@@ -15,7 +15,8 @@ const char *program_remedy(const char *name, const char *path, int rc);
 int program_become(const char *tool, char **arguments);
 
 /* Returns a file's path from the root, for a program that begins in another directory. The result
- * stays allocated. It is `path` itself if there is no memory or no working directory. */
+ * lasts until the next call. It is `path` itself if there is no memory or no working directory.
+ * Threads: the main thread. */
 const char *program_path(const char *path);
 
 #endif
