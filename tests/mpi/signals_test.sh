@@ -182,7 +182,7 @@ for number in USR1 USR2 TERM; do
 	of_one "staging_of_one_that_holds_ends_by_SIG$number" $number 0 grep -q staged out
 	"$stage" --buffer=64k --to=copies large > out 2>&1 &
 	started=$!
-	of_one "staging_of_one_that_copies_ends_by_SIG$number" $number $((128 + $(kill -l $number))) has_begun
+	of_one "staging_of_one_that_copies_ends_by_SIG$number" "$number" $((128 + $(kill -l "$number"))) has_begun
 	judge "staging_of_one_that_SIG${number}_ends_leaves_all_or_nothing" whole_or_nothing
 	rm -rf copies/*
 done

@@ -221,7 +221,7 @@ mkdir packed
 cp level3.zst packed/data.mdb.zst
 while read -r form what source; do
 	told "${source}_taken_for_${form}_is_refused" 2 "^lmdbio-convert: $source: this is $what: leave --from=$form out" \
-		"$convert" -q --from=$form $source none.d
+		"$convert" -q --from="$form" "$source" none.d
 done <<'END'
 lmdb a.container placed
 lmdb a.container packed
@@ -354,7 +354,7 @@ END
 opened() {
 	rm -rf held held.mdb held.mdb-lock
 	cp -r large held
-	cp $data held.mdb
+	cp "$data" held.mdb
 	"$python" opened.py "$@"
 }
 while read -r how source; do
