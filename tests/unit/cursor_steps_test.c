@@ -7,6 +7,7 @@
 #include "util/checked.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -258,6 +259,32 @@ static void stale_when_its_record_is_there_then_read_once(void **state)
 	cursor_init(&f->cursor, &f->snapshot, &named.tree, &named.order, NULL);
 	assert_false(named.tree.stale);
 	assert_true(moves(f, MDB_LAST, "h", "8"));
+}
+
+static struct named *waited; /* sched_yield() makes its tree known */
+
+/* In place of the C library's: another thread of the transaction ends its change. */
+int sched_yield(void)
+{
+	waited->tree.record.root = 8;
+	waited->tree.stale = TREE_KNOWN;
+	return 0;
+}
+
+/* Other threads of the transaction find the record at the same time; one of them writes it. */
+static void stale_when_another_thread_writes_the_record_then_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct named named;
+
+	home_make(f, &named);
+	waited = &named;
+	named.tree.stale = TREE_CHANGING;
+	named.tree.record.depth = 77;
+	assert_int_equal(tree_refresh(&f->snapshot, &named.tree), 0);
+	assert_int_equal(named.tree.stale, TREE_KNOWN);
+	assert_int_equal(named.tree.record.root, 8);
+	assert_int_equal(named.tree.record.depth, 77); /* the other thread's to write */
 }
 
 static void stale_when_its_name_is_gone_then_as_the_release_says(void **state)
@@ -549,6 +576,7 @@ int main(void)
 		CASE(cursor_when_its_transaction_is_renewed_then_goes_on),
 		CASE(cursor_when_its_pages_are_gone_then_it_is_not_set),
 		CASE(stale_when_its_record_is_there_then_read_once),
+		CASE(stale_when_another_thread_writes_the_record_then_waited_for),
 		CASE(stale_when_its_name_is_gone_then_as_the_release_says),
 		CASE(stale_when_no_database_or_another_one_then_incompatible),
 		CASE(cursor_when_at_a_database_then_tells_its_name),
