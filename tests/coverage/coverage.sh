@@ -26,6 +26,10 @@ if [ "${1:-}" != --report ]; then
 	make -C "$build" -j"$(nproc)" -s CFLAGS="$flags" all
 	# What fails is told, and is for `make check` to judge.
 	make -C "$build" -j"$(nproc)" -k CFLAGS="$flags" check ${1:+TESTS="$*"} > "$build/coverage.out" 2>&1 || true
+	# Calls of the C library that fail one by one reach most paths of errors.
+	[ -n "${1:-}" ] || make -C "$build" -j"$(nproc)" -k CFLAGS="$flags" check TESTS_LONG=1 TEST_SECONDS=14400 \
+		TESTS="tests/faults/tool_calls_test tests/faults/convert_calls_test tests/faults/library_calls_test" \
+		>> "$build/coverage.out" 2>&1 || true
 	grep -E '^(FAIL|ERROR): ' "$build/coverage.out" || true
 fi
 
