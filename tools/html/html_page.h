@@ -85,7 +85,7 @@ void html_stack(FILE *out, const struct html_part *parts, unsigned count);
 struct html_columns {
 	const double *heights;
 	unsigned count;
-	const char *label; /* description for readers who do not see the columns */
+	const char *label; /* text that screen readers speak in place of the columns */
 	void (*name)(FILE *out, unsigned i, const void *context);
 	const void *context;
 };
