@@ -76,7 +76,8 @@ enum { LOOKUPS = 2 };
 struct lookups {
 	struct lookup each[LOOKUPS];
 	unsigned next;     /* the series to replace next */
-	_Atomic bool busy; /* a thread uses them; with MDB_NOTLS threads may share a transaction */
+	bool shared;       /* threads may share the transaction (MDB_NOTLS) */
+	_Atomic bool busy; /* if so: a thread uses these lookups */
 };
 
 /* State that all cursors of one transaction share. */

@@ -350,6 +350,7 @@ static inline int begin_stored(MDB_txn *txn)
 	if (txn->lookups_id != txn->id)
 		env_store_forget(txn);
 	txn->lookups_id = txn->id;
+	txn->lookups.shared = env->flags & MDB_NOTLS;
 	txn->snapshot.lookups = &txn->lookups;
 	txn->snapshot.watch = prefetch_watch(env->prefetch);
 	return 0;

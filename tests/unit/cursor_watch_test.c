@@ -267,7 +267,7 @@ static void looked_up_when_another_thread_counts_then_not_counted(void **state)
 	struct lookups before;
 
 	lookups_begin(f);
-	lookups.busy = true;
+	lookups.shared = lookups.busy = true;
 	before = lookups;
 	for (unsigned at = 0; at < 20; at++)
 		look_up(f, at);
