@@ -69,6 +69,8 @@ flip() {
 
 # --- on the disks ---
 job_options=--staged=backing/to%n
+# While a process comes to its node's memory it goes on by page faults, as many as storage answers meanwhile.
+slowfs_control "latency 20000"
 for nodes in 2 4; do
 	for set in img cifar; do
 		spread $set 4 $nodes
@@ -77,6 +79,7 @@ for nodes in 2 4; do
 			test "$(grep -c '(0 chunks were not had there)' job.log)" = $nodes
 	done
 done
+slowfs_control "latency 500"
 # Of a container what is read is its data: nothing is decompressed any more, and but for indexes nothing read.
 mkdir backing/packed
 "$top_builddir/tools/lmdbio-convert" --quiet backing/img backing/packed
