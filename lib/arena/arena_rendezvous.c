@@ -206,7 +206,8 @@ static bool look_twice(const struct arena *arena, uint64_t mine, struct found_ar
 	return look_for(arena, mine, found) || look_for(arena, mine, found);
 }
 
-static int contest(struct arena *arena)
+/* Returns 0 with `won` true if this process's arena is to stay, or false if it has another's now. */
+static int contest(struct arena *arena, bool *won)
 {
 	static const uint64_t pause = 200000; /* ns */
 	uint64_t mine = clock_now();
@@ -214,8 +215,10 @@ static int contest(struct arena *arena)
 
 	atomic_store(&arena->head->stamp, mine);
 	arena_step("stamped");
+	*won = true;
 	while (look_twice(arena, mine, &found)) {
 		if (found.settled) {
+			*won = false;
 			arena_drop(arena);
 			return arena_adopt(arena, found.fd);
 		}
@@ -224,22 +227,26 @@ static int contest(struct arena *arena)
 			break;
 		clock_sleep(pause);
 	}
+	return 0;
+}
+
+static void settle(struct arena *arena)
+{
 	atomic_store(&arena->head->settled, 1);
 	arena_step("settled");
-	return 0;
 }
 
 /* Takes up an arena that has lost its members. Once attached, this process leads to the
  * arena. A process that has begun to make an arena before takes part in the same contest. */
-static bool take_up(struct arena *arena, int *rc)
+static int take_up(struct arena *arena, int fd)
 {
-	int fd = arena->keeps ? keeper_find(arena) : -1;
+	bool won;
+	int rc;
 
-	if (fd < 0)
-		return false;
 	arena_step("taken-up");
-	if (arena_adopt(arena, fd))
-		return false;
+	rc = arena_adopt(arena, fd);
+	if (rc)
+		return rc;
 	(void)arena_bury_dead(arena); /* before any process counts members */
 	(void)arena_recount(arena);
 	atomic_store(&arena->head->pieces, 0); /* the pieces' readers have ended */
@@ -247,14 +254,44 @@ static bool take_up(struct arena *arena, int *rc)
 	 * now is so because of the arena's bytes. */
 	if (arena->budget < arena->wanted)
 		arena->budget = arena->head->budget = arena->wanted;
-	*rc = contest(arena);
-	return true;
+	rc = contest(arena, &won);
+	if (!rc && won)
+		settle(arena);
+	return rc;
+}
+
+static int find_kept(const struct arena *arena)
+{
+	return arena->keeps ? keeper_find(arena) : -1;
+}
+
+/* Between the first look at what is kept and the contest, another process may have made an arena,
+ * left it there and ended. So the winner looks there again before it settles. */
+static int make(struct arena *arena)
+{
+	int rc = arena_make(arena, true);
+	bool won;
+	int fd;
+
+	if (rc)
+		return rc;
+	rc = contest(arena, &won);
+	if (rc || !won)
+		return rc;
+	fd = find_kept(arena);
+	if (fd >= 0) {
+		arena_drop(arena);
+		return take_up(arena, fd);
+	}
+	settle(arena);
+	return 0;
 }
 
 static int meet(struct arena *arena, const char **why)
 {
 	struct found_arena found;
 	int rc = arena_listen(arena);
+	int fd;
 
 	if (rc && rc != EADDRINUSE) {
 		*why = "no socket to find other processes by";
@@ -270,10 +307,11 @@ static int meet(struct arena *arena, const char **why)
 		*why = "all names by which other processes would be found are taken";
 		return rc;
 	}
-	if (take_up(arena, &rc))
-		return rc;
-	rc = arena_make(arena, true);
-	return rc ? rc : contest(arena);
+	fd = find_kept(arena);
+	if (fd >= 0 && !take_up(arena, fd))
+		return 0;
+	arena_step("unmet");
+	return make(arena);
 }
 
 int arena_look(const struct arena *arena)

@@ -276,6 +276,35 @@ static void worker_when_it_has_more_than_who_left_then_that_counts(void **state)
 	assert_int_equal(control->reads, WORKER_BLOCKS);
 }
 
+static void make_late(struct control *control, unsigned number)
+{
+	child_stop_at("unmet");
+	worker_run(control, number);
+}
+
+/* One has looked for others and for what they left; then another one comes, reads and goes. */
+static void be_passed(struct control *control, unsigned number)
+{
+	pid_t late;
+
+	(void)number;
+	late = child_start(control, make_late, 0);
+	child_wait_stopped(late);
+	worker_run_once(control, 2);
+	check(!kill(late, SIGCONT) && !child_wait(late));
+	check(control->inodes[0] == control->inodes[2]);
+}
+
+static void
+worker_when_another_comes_and_goes_before_it_makes_its_own_then_has_that_ones(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	assert_int_equal(child_run_parent(control, be_passed, 0), 0);
+	assert_int_equal(control->reads, WORKER_BLOCKS);
+}
+
 /* --- killed ----------------------------------------------------------------------------------- */
 
 /* From the claim on, all that a reader does, and what it does to join. */
@@ -505,6 +534,9 @@ int main(void)
 				       worker_next_file),
 		cmocka_unit_test_setup(worker_when_it_has_more_than_who_left_then_that_counts,
 				       worker_next_file),
+		cmocka_unit_test_setup(
+			worker_when_another_comes_and_goes_before_it_makes_its_own_then_has_that_ones,
+			worker_next_file),
 		cmocka_unit_test_setup(workers_when_forked_while_threads_open_then_nobody_hangs,
 				       worker_next_file),
 		cmocka_unit_test_setup(
