@@ -101,18 +101,20 @@ struct store_granted {
 	_Atomic uint64_t *sure;        /* a bit per block that was in memory, or is assumed to be:
 					  the program may touch it. With an arena, in a CHUNK_RUNS
 					  chunk: seen in the page cache */
+	/* What store_takes_value() asks for each value stands together: */
 	_Atomic unsigned streak, skip; /* values found cached in a row, and how many more to assume
 					  cached */
-	_Atomic unsigned sure_row, sure_skip; /* the same for store_assure() */
-	atomic_bool careful;                  /* nothing is assumed */
+	atomic_bool careful;           /* nothing is assumed */
+	atomic_bool alone;             /* memory is below the limit of store_read_alone() */
+	atomic_bool keeps;             /* a scan runs, and the page cache can keep the whole file */
+	_Atomic unsigned sure_row, sure_skip; /* as `streak` and `skip`, for store_assure() */
 	_Atomic unsigned missed;              /* faults that had to read, less those that did not */
 	_Atomic uint64_t
 		alone_below; /* the limit of store_read_alone(); 0: it was compared with memory */
-	atomic_bool alone;   /* memory is below that limit; then: */
-	_Atomic uint64_t ends[STORE_STREAMS]; /* where recent ranges ended */
+	_Atomic uint64_t ends[STORE_STREAMS]; /* if `alone`: where recent ranges ended */
 	_Atomic unsigned next_end;            /* ... and the entry to replace next */
-	atomic_bool keeps; /* a scan runs, and the page cache can keep the whole file */
-	uint64_t room;     /* bytes that it can keep; 0: not asked yet. Under the store lock */
+	uint64_t
+		room; /* bytes that the page cache can keep; 0: not asked yet. Under the store lock */
 };
 
 /* What each chunk of the window shows (store_map.c). Changed under the store lock alone. */
@@ -276,13 +278,14 @@ static inline bool store_is_alone(const struct store *store)
 	return atomic_load_explicit(&store->granted.alone, memory_order_relaxed);
 }
 
-/* Whether to assume that the page cache has the next large value, because it had many before.
- * Inline, so that a scan of cached values does not enter the store for each of them. Any thread. */
+/* Whether to assume that the page cache has the next large value, because it had many before. Any
+ * thread. */
 static inline bool store_takes_value(struct store *store)
 {
 	unsigned skip = atomic_load_explicit(&store->granted.skip, memory_order_relaxed);
 
-	if (!skip || atomic_load_explicit(&store->granted.keeps, memory_order_relaxed))
+	if (!skip || store_is_careful(store) ||
+	    atomic_load_explicit(&store->granted.keeps, memory_order_relaxed))
 		return false;
 	atomic_store_explicit(&store->granted.skip, skip - 1, memory_order_relaxed);
 	return true;

@@ -112,8 +112,6 @@ bring(struct window_view *view, struct store *store, uint64_t offset, uint64_t l
 		view->wanted_length = length;
 		return EAGAIN;
 	}
-	if (!tree && !store_is_alone(store) && store_takes_value(store))
-		return 0;
 
 	UNCANCELLED;
 	return tree ? store_bring_tree(store, offset, length) : store_bring(store, offset, length);
@@ -196,8 +194,8 @@ static inline __attribute__((always_inline)) int bring_assured(struct window_vie
 	return bring_code(rc);
 }
 
-int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
-		 bool tree)
+static __attribute__((noinline)) int bring_unknown(struct window_view *view, struct store *store,
+						   uint64_t number, uint64_t count, bool tree)
 {
 	unsigned waits;
 	int rc;
@@ -216,4 +214,15 @@ int window_bring(struct window_view *view, struct store *store, uint64_t number,
 				      WINDOW_MISSED],
 			number, memory_order_relaxed);
 	return rc;
+}
+
+/* Hits of large values come this way. After such a value each cache line is a miss, so a value that
+ * the store takes for cached needs no more than the store's word. */
+int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
+		 bool tree)
+{
+	if (!tree && count >= WINDOW_RUN_MIN && view->sure && !view->sums && !view->nowait &&
+	    !store_is_alone(store) && store_takes_value(store))
+		return 0;
+	return bring_unknown(view, store, number, count, tree);
 }

@@ -27,7 +27,7 @@ struct window {
 
 enum { WINDOW_MISSED = 4 };
 
-/* What one snapshot may touch. */
+/* What one snapshot may touch. Each value needs the fields up to `sums`. */
 struct window_view {
 	const uint8_t *base;
 	uint64_t limit; /* below this number a page may be touched */
@@ -37,12 +37,12 @@ struct window_view {
 	struct store *store;          /* brings every page; NULL: at rest */
 	struct store *runs;           /* brings overflow runs, or NULL */
 	const _Atomic uint64_t *sure; /* blocks of `runs` that the program may touch; NULL: all */
+	struct sums_seen *sums; /* verifies pages, and has `sure`; NULL: pages are not verified */
 	uint64_t wanted_offset, wanted_length;
 	/* The last tree pages that the program has waited for, and their number since the last
 	 * lookup. */
 	_Atomic uint64_t missed[WINDOW_MISSED];
 	_Atomic unsigned misses;
-	struct sums_seen *sums; /* verifies pages, and has `sure`; NULL: pages are not verified */
 	/* With `sums`: the reference to the next run, as the last thread that asked has set it. */
 	const uint8_t *_Atomic reference;
 };
