@@ -6,6 +6,7 @@
 python=/usr/bin/python3
 "$python" -c 'import setuptools, pip, wheel, lmdb' 2> /dev/null ||
 	skip "no python3-pip, python3-setuptools, python3-wheel or python3-lmdb here"
+[ ! -e "$top_srcdir/.git" ] || command -v git > /dev/null || skip "no git here, which tells what an sdist of a checkout has"
 unset PYTHONPATH MAKEFLAGS MFLAGS
 export PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 export CFLAGS=-O0 # what the wheel holds is tested, and not how fast it is
