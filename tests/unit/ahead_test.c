@@ -47,8 +47,9 @@ static void join_when_bytes_are_far_or_many_then_the_extent_stays(void **state)
 	}
 }
 
-/* The rule of all customers: joined in the order of the file, no gap that was joined over is larger
- * than allowed, none that was not is smaller, and no byte is in two reads. */
+/* Checks what every caller of the join relies on. Reads follow the order of the file. A gap inside
+ * a read is no larger than allowed, a gap between two reads is larger, and no byte is in two
+ * reads. */
 static void join_when_many_are_sorted_then_reads_part_at_large_gaps_alone(void **state)
 {
 	unsigned reads = 0;
@@ -122,13 +123,13 @@ static void fit_when_memory_differs_then_depth_is_what_it_holds(void **state)
 	assert_int_equal(depth_fit(UINT64_MAX, 1, 2, READERS), READERS);
 }
 
-/* Storage that is fastest with `best` reads at once, 100 MiB a second for each: more of them cost
- * each other a part of their time, and the rate goes up and down by so many percent. */
+/* Simulates storage that is fastest with `best` reads in flight, 100 MiB a second for each. Each
+ * further read slows the others, and the rate varies at random by `noise` percent. */
 struct storage {
-	unsigned best, cost, noise; /* the latter two in percent */
+	unsigned best, cost, noise; /* `cost` and `noise` in percent */
 	uint64_t now;
-	uint64_t depths; /* of all reads together */
-	unsigned least;  /* depth of a read; 0: of none yet */
+	uint64_t depths; /* the sum of all reads' depths */
+	unsigned least;  /* the smallest depth of a read; 0: no read yet */
 };
 
 static void storage_reads(struct storage *storage, struct depth *depth, unsigned reads)

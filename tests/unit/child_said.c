@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how a child's standard error comes to its parent. */
+/* Runs a function in a child process and returns the child's standard error to its parent. */
 #include "child_said.h"
 
 #include <setjmp.h>

@@ -22,7 +22,7 @@ static int sign(int order)
 	return (order > 0) - (order < 0);
 }
 
-/* Exact-sized copies, so that a sanitizer sees a look past their ends. */
+/* Copies of the exact size, so that a sanitizer sees a read past their ends. */
 static int compare_bytes_as(enum compare_kind kind, const struct bytes *x, const struct bytes *y)
 {
 	const struct comparator comparator = {.kind = kind};
@@ -37,7 +37,7 @@ static int compare_bytes_as(enum compare_kind kind, const struct bytes *x, const
 	return order;
 }
 
-/* values[] is in rising order by the rule: every pair must say so, both ways around. */
+/* values[] is in rising order by the rule: each pair must compare so, in both directions. */
 static void assert_rising(enum compare_kind kind, const struct bytes *values, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -94,8 +94,8 @@ static void compare_when_reverse_then_from_the_last_byte(void **state)
 	assert_rising(COMPARE_REVERSE, rising, sizeof(rising) / sizeof(rising[0]));
 }
 
-/* Numbers of 1 ... 16 bytes: each size by itself, little end first. LMDB orders all of them by the
- * bytes from the top down. */
+/* Numbers of 1 to 16 bytes, in little-endian order: LMDB compares all of them from the most
+ * significant byte down. */
 static void compare_when_integer_of_any_size_then_as_numbers(void **state)
 {
 	(void)state;
@@ -124,7 +124,7 @@ static void compare_when_integer_of_any_size_then_as_numbers(void **state)
 	}
 }
 
-/* LMDB looks at as many bytes as the searched key has; a longer one is never the same. */
+/* LMDB compares as many bytes as the searched key has; a longer stored key never equals it. */
 static void compare_when_integer_sizes_differ_then_by_the_searched_size(void **state)
 {
 	static const struct bytes four = {4, {5, 0, 0, 0}}, eight = {8, {5, 0, 0, 0, 0, 0, 0, 9}},
@@ -167,7 +167,7 @@ static void compare_when_fixed_numbers_then_of_4_or_8_bytes(void **state)
 	assert_rising(COMPARE_ULONG, longer, sizeof(longer) / sizeof(longer[0]));
 	assert_int_equal(compare_bytes_as(COMPARE_UINT, &shorter, &same), 0);
 	assert_int_equal(compare_bytes_as(COMPARE_ULONG, &shorter, &same), 0);
-	/* Bytes that are not there count as 0; more than the number has do not count. */
+	/* Missing bytes count as 0; bytes beyond the number's size do not count. */
 	assert_int_equal(compare_bytes_as(COMPARE_UINT, &none, &zero), 0);
 	assert_int_equal(compare_bytes_as(COMPARE_ULONG, &zero, &none), 0);
 	assert_int_equal(compare_bytes_as(COMPARE_ULONG, &long_one, &one), 0);
@@ -281,7 +281,7 @@ static void search_when_integer_keys_then_all_found(void **state)
 		struct fixture f;
 
 		for (size_t i = 0; i < NUMBERS; i++) {
-			keys[i] = i * 250; /* not the order of their bytes */
+			keys[i] = i * 250; /* not the order of the keys' bytes */
 			entries[i] = (struct made_entry){&keys[i], &keys[i], sizes[s], 8, 0};
 		}
 		fixture_open(&f, 512, 32);
@@ -301,7 +301,8 @@ static void search_when_reverse_keys_then_all_found(void **state)
 {
 	struct tree_record record = {.flags = MDB_REVERSEKEY};
 	static const char *const keys[] = {"za", "ya", "bza", "ab", "bb", "xab", "c", "ac"};
-	/* By last letters: a < b < c; "za" after "ya", and a longer one after its ending. */
+	/* Compared from the last letter: a < b < c; "za" follows "ya", and a longer key follows the
+	 * key that it ends with. */
 	static const char *const rising[] = {"ya", "za", "bza", "ab", "xab", "bb", "c", "ac"};
 	struct made_entry entries[8];
 	struct fixture f;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The damage that pages, branches and nodes can have, and the answer to
- * each. */
+/* Checks what the library answers to each kind of damage of pages, branches and nodes. */
 #include "damaged_tree.h"
 
 #include "cursor/cursor_private.h"
@@ -16,7 +15,7 @@
 
 #include <cmocka.h>
 
-/* Every way into the tree meets it: FIRST, LAST, a search, tree_get(). */
+/* Whether FIRST, LAST, NEXT, PREV, a search and tree_get() all report the damage with rc. */
 static bool root_breaks(struct fixture *f, const struct tree_record *record, int rc)
 {
 	static const MDB_cursor_op ops[] = {MDB_FIRST, MDB_LAST, MDB_NEXT, MDB_PREV};
@@ -273,7 +272,8 @@ static void node_when_key_or_value_leave_the_page_then_corrupted(void **state)
 	assert_true(moves(f, MDB_FIRST, "a", "1"));
 }
 
-/* Whatever the offset of a node: an answer from the table, and values inside of the page. */
+/* With any offset of a node the answer is one of those allowed, and a value lies inside the
+ * page. */
 static void node_when_any_offset_then_inside_or_corrupted(void **state)
 {
 	struct fixture *f = *state;

@@ -236,7 +236,7 @@ static void get_both_when_missed_then_current_is_the_next_or_nothing(void **stat
 	assert_true(gives(f, MDB_GET_CURRENT, MDB_NOTFOUND));
 	assert_int_equal(fixture_get(f, MDB_GET_BOTH, "c", "145"), MDB_NOTFOUND);
 	assert_true(moves(f, MDB_GET_CURRENT, "c", "15"));
-	/* Behind the last value of its leaf a miss does not go to the next leaf. */
+	/* A miss behind the last value of a leaf does not move to the next leaf. */
 	assert_int_equal(fixture_get(f, MDB_GET_BOTH, "c", "155"), MDB_NOTFOUND);
 	assert_true(gives(f, MDB_GET_CURRENT, MDB_NOTFOUND));
 	assert_int_equal(fixture_get(f, MDB_GET_BOTH, "c", "99"), MDB_NOTFOUND);

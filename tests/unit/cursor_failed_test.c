@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Where a cursor is left by a read that fails, and by a renewed transaction whose pages are others. */
+/* Checks where a failed read leaves a cursor, and where a renewed transaction with other pages
+ * leaves it. */
 #include "damaged_tree.h"
 
 #include "cursor/cursor_private.h"
@@ -16,7 +17,7 @@
 
 static uint64_t fails_from, fails_before; /* reads of these pages fail */
 
-/* Asked of pages that are not known to be in memory. */
+/* Replaces the function that brings pages which are not known to be in memory. */
 int __wrap_lmdbio_core_window_bring(struct window_view *view, struct store *store, uint64_t number,
 				    uint64_t count, bool tree);
 int __wrap_lmdbio_core_window_bring(struct window_view *view, struct store *store, uint64_t number,
@@ -74,11 +75,12 @@ static void cursor_when_a_page_below_the_root_is_gone_then_it_is_not_set(void **
 	assert_int_equal(fixture_get(f, MDB_SET, "a", NULL), MDB_PAGE_NOTFOUND);
 	f->snapshot.blocked = 0;
 	assert_true(gives(f, MDB_GET_CURRENT, EINVAL));
-	/* Nor does it step from where it was: the first entry is asked for. */
+	/* A further step does not start from the old place either: it asks for the first entry. */
 	assert_true(gives(f, MDB_NEXT, MDB_PAGE_NOTFOUND));
 }
 
-/* Pages of a store may go while those below are read, so a step asks for the branch again; the file's own do not. */
+/* A store may drop a page while pages below it are read, so a step asks for the branch again. Pages
+ * of the file's own map stay. */
 static void step_when_pages_may_go_then_asks_for_the_branch_again(void **state)
 {
 	struct fixture *f = *state;
@@ -118,7 +120,8 @@ static void renewed_cursor_when_a_read_fails_then_each_call_fails_until_it_works
 
 /* --- renewed transactions ----------------------------------------------------------------------------- */
 
-/* Another page says the same, the last one of the file. Returns its number. */
+/* Copies a page to the end of the file and makes the entry lead to the copy. Returns the copy's
+ * number. */
 static uint64_t move_behind(struct fixture *f, uint64_t from, uint8_t *entry)
 {
 	uint64_t number = builder_take(&f->builder, 1);
@@ -129,7 +132,7 @@ static uint64_t move_behind(struct fixture *f, uint64_t from, uint8_t *entry)
 	return number;
 }
 
-/* The snapshot has so many pages from now on, of which so many are in the file. */
+/* Renews the snapshot with `pages` pages, `in_file` of which are in the file. */
 static void renew_with(struct fixture *f, uint64_t pages, uint64_t in_file)
 {
 	assert_int_equal(window_look(&f->window, pages, in_file * SIZE, &f->snapshot.view), 0);
@@ -174,7 +177,7 @@ static void renewed_cursor_when_its_duplicates_are_gone_then_they_are_not_set(vo
 	assert_true(moves(f, MDB_PREV_NODUP, "b", "2"));
 }
 
-/* Duplicates that a miss has left are not asked for. */
+/* After a miss the duplicates of a cursor are not set, and their pages are not read. */
 static void
 renewed_cursor_when_its_duplicates_are_not_set_then_their_pages_are_not_read(void **state)
 {
@@ -191,8 +194,8 @@ renewed_cursor_when_its_duplicates_are_not_set_then_their_pages_are_not_read(voi
 	assert_true(gives(f, MDB_GET_CURRENT, EIO));
 }
 
-/* A cursor on a tree of one page has its edges there, and what it looks for, also when the tree has another root by
- * now. */
+/* A cursor on a tree of one page finds the first and the last entry and searched keys on that page,
+ * even if the tree has another root by now. */
 static void renewed_cursor_when_its_tree_has_another_root_then_it_stays(void **state)
 {
 	static const char *const looked_for[][2] = {{"a", "a"}, {"c", "c"}, {"b", "b"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Rules of cursors that show in rare states alone: the quick step, duplicates that are left, what lies behind a page's
- * entries, and what other layers ask of a tree. */
+/* Checks rules of cursors that matter in rare states alone: the quick step, duplicates after a
+ * miss, leftovers behind a page's entries, and the questions of other layers to a tree. */
 #include "damaged_tree.h"
 
 #include "cursor/cursor_private.h"
@@ -81,7 +81,7 @@ static void quick_step_when_other_bytes_look_like_the_way_to_a_run_then_the_own_
 	}
 }
 
-/* The first entry stands at the page's end, its value right behind a key of four bytes. */
+/* The first entry lies at the page's end; its value directly follows a key of four bytes. */
 static void quick_step_when_the_value_leaves_the_page_then_corrupted(void **state)
 {
 	struct fixture *f = *state;
@@ -116,7 +116,7 @@ static void quick_step_when_a_run_is_larger_than_64_kb_then_its_size(void **stat
 	assert_int_equal(f->data.mv_size, LARGE);
 }
 
-/* As many bytes as the value has stand behind the entry, too. */
+/* As many bytes as the value has also follow the entry. */
 static void quick_step_when_a_run_is_small_then_its_bytes(void **state)
 {
 	enum { SMALL = 100 };
@@ -134,8 +134,9 @@ static void quick_step_when_a_run_is_small_then_its_bytes(void **state)
 	assert_ptr_equal(f->data.mv_data, page_of(f, number) + PAGE_HEADER);
 }
 
-/* A leaf page of LMDB 1.0 with three entries of such flags and sizes of values, keys "a" to "c" and a NUL; the fixture
- * looks at it. Returns its first entry, which stands at the page's end. */
+/* Makes a leaf page of LMDB 1.0 with three entries of these flags and value sizes, and keys "a" to
+ * "c" that end with a NUL. The fixture uses the page. Returns the first entry, which lies at the
+ * page's end. */
 static uint8_t *later_leaf(struct fixture *f, uint16_t flags, uint16_t data_size)
 {
 	const struct page_layout *layout = &page_layouts[FORMAT_1_0];
@@ -182,7 +183,7 @@ static void quick_step_when_the_key_leaves_a_later_page_then_corrupted(void **st
 	assert_true(breaks(f, MDB_PREV, MDB_CORRUPTED));
 }
 
-/* LMDB 1.0 says how long a run is where it says where the run is. */
+/* LMDB 1.0 stores the length of a run beside the run's page number. */
 static void quick_step_when_to_a_run_of_later_pages_then_the_view_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -211,7 +212,7 @@ static void sub_page_when_entered_again_without_data_then_its_first_value(void *
 	assert_int_equal(cursor_get(&f->cursor, &key, NULL, MDB_SET), 0);
 }
 
-/* After a miss the second cursor is not set, but knows what it was in. */
+/* After a miss the second cursor is not set, but keeps the duplicates that it was in. */
 static void duplicates_when_a_miss_has_left_them_then_those_entered_last(void **state)
 {
 	struct fixture *f = *state;
@@ -236,7 +237,8 @@ static void sub_page_when_an_entry_leaves_it_then_corrupted(void **state)
 	assert_int_equal(fixture_get(f, MDB_SET, "b", NULL), MDB_CORRUPTED);
 }
 
-/* A record of duplicates that is damaged: the second cursor does not stay in those of the key before. */
+/* With a damaged record of duplicates the second cursor does not stay in the previous key's
+ * duplicates. */
 static void duplicates_when_the_next_ones_are_damaged_then_none_are_current(void **state)
 {
 	struct fixture *f = *state;
@@ -300,7 +302,7 @@ static void step_when_the_end_was_left_on_a_page_of_two_then_goes_on(void **stat
 
 /* --- what lies behind the last entry of a page of an MDB_DUPSORT database -------------------------- */
 
-/* Steps back from behind the page, b having been entered before. */
+/* Steps back from behind the page, after the cursor has entered b's duplicates. */
 static int back_from_behind(struct fixture *f, uint64_t root, uint16_t leftover, unsigned answers)
 {
 	slot_set(f, root, 3, leftover);
@@ -322,14 +324,15 @@ static void step_back_when_from_behind_then_looks_there_as_the_release_does(void
 	assert_int_equal(
 		back_from_behind(f, record.root, with_duplicates, ANSWERS_BACK_FROM_BEHIND), 0);
 	assert_true(at(f, "c", "8"));
-	/* No entry, and one without duplicates. */
+	/* The slot names no entry, then an entry without duplicates. */
 	assert_int_equal(back_from_behind(f, record.root, 0, 0), 0);
 	assert_true(at(f, "c", "8"));
 	assert_int_equal(back_from_behind(f, record.root, slot_of(f, record.root, 0), 0), 0);
 	assert_true(at(f, "c", "8"));
 }
 
-/* The slot behind the last entry is the last of the page, or behind the page, and names an entry with duplicates. */
+/* The slot behind the last entry is the page's last one, or lies behind the page. It names an entry
+ * with duplicates. */
 static void step_when_offsets_fill_the_page_then_looks_inside_of_it_alone(void **state)
 {
 	enum { SLOTS = (SIZE - PAGE_HEADER) / 2 };
@@ -479,7 +482,7 @@ static void get_when_lookups_are_watched_then_its_place(void **state)
 		fixture_look(f, &record);
 		f->snapshot.watch = &watch;
 		f->snapshot.lookups = &lookups;
-		f->cursor.seen.faults = UINT64_MAX; /* right before the levels */
+		f->cursor.seen.faults = UINT64_MAX; /* directly in front of the levels */
 		assert_int_equal(record.depth, depth);
 		assert_int_equal(i % 2 ? get(f, key) : fixture_get(f, MDB_SET, key, NULL), 0);
 		assert_int_equal(lookups.each[0].root, record.root);
@@ -505,7 +508,7 @@ static void search_when_an_edge_of_the_page_is_damaged_then_corrupted(void **sta
 	}
 }
 
-/* What a split has left behind the last entry is not what the cursor stands at. */
+/* A leftover that a split has left behind the last entry is not the cursor's entry. */
 static void search_when_a_leftover_names_the_key_then_the_entry(void **state)
 {
 	struct fixture *f = *state;
@@ -517,7 +520,8 @@ static void search_when_a_leftover_names_the_key_then_the_entry(void **state)
 	assert_true(moves(f, MDB_NEXT, "c", "3"));
 }
 
-/* A miss in the middle ends the state "at the end", one behind the last key does not begin it. */
+/* A miss in the middle ends the state "at the end"; a miss behind the last key does not begin
+ * it. */
 static void search_when_placed_then_the_end_is_as_lmdb_leaves_it(void **state)
 {
 	struct fixture *f = *state;

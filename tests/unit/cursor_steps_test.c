@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What look-ahead, renewed transactions, stale databases and the releases' own answers ask of a tree, on sound
- * pages and on damaged ones. */
+/* Checks what look-ahead, renewed transactions, stale databases and the answers of LMDB's releases
+ * ask of a tree, on sound and on damaged pages. */
 #include "damaged_tree.h"
 
 #include "cursor/cursor_private.h"
@@ -54,7 +54,7 @@ static void step_when_in_a_branch_then_the_child_of_the_key(void **state)
 	assert_true(steps_to(f, "a", 8, TREE_CHILD, 6) && steps_to(f, "d", 8, TREE_CHILD, 6));
 	assert_true(steps_to(f, "e", 8, TREE_CHILD, 7) && steps_to(f, "z", 8, TREE_CHILD, 7));
 	assert_true(steps_to(f, "d", 6, TREE_CHILD, 3) && steps_to(f, "A", 6, TREE_CHILD, 2));
-	/* A leaf ends the search, whether the key is there or not. */
+	/* A leaf ends the search, whether or not it has the key. */
 	assert_true(steps_to(f, "d", 3, TREE_END, 3) && steps_to(f, "dd", 3, TREE_END, 3));
 	assert_false(f->snapshot.blocked);
 }
@@ -76,7 +76,7 @@ static void step_when_pages_are_damaged_then_an_error(void **state)
 	assert_int_equal(step(f, "c", 3, &found), MDB_CORRUPTED);
 }
 
-/* Of a key whose entry leaves the page the search ends: its reader meets the damage. */
+/* The search ends at a key whose entry leaves the page: the reader meets the damage. */
 static void step_when_the_value_leaves_the_page_then_ends(void **state)
 {
 	struct fixture *f = *state;
@@ -127,15 +127,15 @@ static void step_when_at_the_key_then_its_run_or_its_duplicates(void **state)
 	assert_int_equal(found.pages, 3);
 	assert_true(steps_to(f, "b", record.root, TREE_END, record.root));
 	assert_true(steps_to(f, "c", record.root, TREE_FIRST, inner.root));
-	/* A key that is not there is none of the neighbours. */
+	/* For a missing key the search does not take a neighbour. */
 	assert_true(steps_to(f, "A", record.root, TREE_END, record.root));
-	/* A record of another length is none; an entry without duplicates is a database's. */
+	/* A record of another length is no tree's; without duplicates, a database's. */
 	store16(node_of(f, record.root, 2) + ENTRY_LOW, TREE_SIZE - 1);
 	assert_true(steps_to(f, "c", record.root, TREE_END, record.root));
 	store16(node_of(f, record.root, 2) + ENTRY_LOW, TREE_SIZE);
 	store16(node_of(f, record.root, 2) + ENTRY_FLAGS, ENTRY_SUBTREE);
 	assert_true(steps_to(f, "c", record.root, TREE_END, record.root));
-	/* Nor is a sub-page as long as a record. */
+	/* A sub-page is not a record, even if it has a record's length. */
 	store16(node_of(f, record.root, 2) + ENTRY_FLAGS, ENTRY_DUPS);
 	assert_true(steps_to(f, "c", record.root, TREE_END, record.root));
 }
@@ -263,7 +263,7 @@ static void stale_when_its_record_is_there_then_read_once(void **state)
 
 static struct named *waited; /* sched_yield() makes its tree known */
 
-/* In place of the C library's: another thread of the transaction ends its change. */
+/* Replaces the C library's function: another thread of the transaction finishes its change. */
 int sched_yield(void)
 {
 	waited->tree.record.root = 8;
@@ -305,7 +305,7 @@ static void stale_when_its_name_is_gone_then_as_the_release_says(void **state)
 		assert_true(named.tree.stale);
 		cursor_init(&f->cursor, &f->snapshot, &named.tree, &named.order, NULL);
 		assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), releases[i].rc);
-		/* A home without a record has no name to look for. */
+		/* A home with an empty tree has no names. */
 		named.home.record.root = PAGE_NONE;
 		assert_int_equal(tree_refresh(&f->snapshot, &named.tree), MDB_NOTFOUND);
 		fixture_close(f);
@@ -321,7 +321,7 @@ static void stale_when_no_database_or_another_one_then_incompatible(void **state
 	home_make(f, &named);
 	named.tree.record.flags = MDB_DUPSORT;
 	assert_int_equal(tree_refresh(&f->snapshot, &named.tree), MDB_INCOMPATIBLE);
-	named.tree.record.flags = 0x8000; /* what no file keeps */
+	named.tree.record.flags = 0x8000; /* a flag that no file has */
 	assert_int_equal(tree_refresh(&f->snapshot, &named.tree), 0);
 	named.name = text("v");
 	assert_int_equal(tree_refresh(&f->snapshot, &named.tree), MDB_INCOMPATIBLE);
@@ -441,7 +441,7 @@ static void key_when_it_is_damaged_under_a_cursor_then_the_next_search_is_corrup
 	assert_int_equal(fixture_get(f, MDB_SET, "bb", NULL), MDB_CORRUPTED);
 }
 
-/* A page whose offsets fill it: behind the last of them is no place for another one. */
+/* The offsets fill the page, so no further offset fits behind the last one. */
 static void step_back_when_from_behind_a_page_of_offsets_then_corrupted(void **state)
 {
 	struct fixture *f = *state;
@@ -457,7 +457,7 @@ static void step_back_when_from_behind_a_page_of_offsets_then_corrupted(void **s
 	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), MDB_CORRUPTED);
 }
 
-/* The few duplicates of a key in a page of another kind than those of fixed sizes have. */
+/* b's sub-page is not of the kind that duplicates of a fixed size have. */
 static void items_when_their_page_is_of_another_kind_then_corrupted(void **state)
 {
 	struct fixture *f = *state;
@@ -493,7 +493,7 @@ static void descent_when_the_snapshot_is_over_then_bad_txn(void **state)
 	assert_false(f->cursor.state & CURSOR_PLACED);
 }
 
-/* The second step one way is the quick one: it must see as well that what leads to a run is inside of the page. */
+/* A quick step, too, must check that the reference to a run lies inside the page. */
 static void quick_step_when_the_way_to_a_run_leaves_the_page_then_corrupted(void **state)
 {
 	struct fixture *f = *state;
@@ -504,7 +504,7 @@ static void quick_step_when_the_way_to_a_run_leaves_the_page_then_corrupted(void
 
 	store64(run, builder_run(&f->builder, value, SIZE));
 	builder_tree(&f->builder, entries, 3, 3, 2, &record);
-	/* What stands behind the page would lead to the run, too. */
+	/* The bytes behind the page would lead to the run, too. */
 	store64(page_of(f, builder_take(&f->builder, 1)), load64(run));
 	fixture_look(f, &record);
 	assert_true(moves(f, MDB_LAST, "c", "3") && moves(f, MDB_PREV, "b", "2") &&
@@ -516,7 +516,7 @@ static void quick_step_when_the_way_to_a_run_leaves_the_page_then_corrupted(void
 	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), MDB_CORRUPTED);
 }
 
-/* What is told of bytes handed out: each value once, of items all of the page. */
+/* The count of bytes handed out has each value once, and for items all of the page. */
 static void served_when_values_are_handed_out_then_their_bytes(void **state)
 {
 	struct fixture *f = *state;
@@ -531,7 +531,7 @@ static void served_when_values_are_handed_out_then_their_bytes(void **state)
 	assert_int_equal(f->snapshot.served, 2 * SIZE + 3);
 }
 
-/* The value of a key in a run that is not there is met when it is compared. */
+/* The value of the key, in a run that does not exist, is read only when it is compared. */
 static void both_when_the_run_is_damaged_then_an_error(void **state)
 {
 	struct fixture *f = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what a cursor and lookups tell the look-ahead, step by step, and the small rules that all cursors share. */
+/* Checks what cursors and lookups report to the look-ahead, step by step, and small rules that all
+ * cursors share. */
 #include "damaged_tree.h"
 
 #include "cursor/instance.h"
@@ -18,7 +19,7 @@ static struct {
 	struct cursor *cursor;
 	struct lookup *lookup;
 	bool forward;
-	int pace; /* given to a cursor or lookup that is told of */
+	int pace; /* for the cursor or lookup that the watch hears of */
 } told;
 
 static void moved(struct cursor_watch *watch, struct cursor *cursor, bool forward)
@@ -119,7 +120,7 @@ static void moved_when_steps_one_way_then_after_each_pace(void **state)
 	assert_int_equal(f->cursor.paced, 1);
 }
 
-/* The step that turns is counted towards the other way from the next one on. */
+/* The step that turns is counted for the new direction from the next step on. */
 static void moved_when_turned_then_counts_from_the_beginning(void **state)
 {
 	struct fixture *f = *state;
@@ -138,7 +139,7 @@ static void moved_when_turned_then_counts_from_the_beginning(void **state)
 	assert_int_equal(steps_until_told(f, MDB_PREV), 4);
 	assert_false(told.forward);
 	assert_int_equal(told.left, 1);
-	/* And at once where the turn comes with the last step of a pace. */
+	/* The watch hears at once of a turn that comes with the last step of a pace. */
 	told.pace = 1;
 	assert_int_equal(fixture_get(f, MDB_SET, "m", NULL), 0);
 	f->cursor.forward = true;
@@ -243,7 +244,7 @@ static void lookups_begin(struct fixture *f)
 /* A series begins with its third record: the second one may be the first of another series. */
 enum { UNTIL_A_STEP = 3 };
 
-/* Ten entries in a leaf, four leaves under a branch: the record stands at place `at` of all. */
+/* Ten entries in a leaf, four leaves under a branch; `at` counts over all entries. */
 static void look_up(struct fixture *f, unsigned at)
 {
 	unsigned leaf = at / 10;
@@ -260,7 +261,8 @@ static void look_up(struct fixture *f, unsigned at)
 	lookups_take(&f->snapshot, &f->tree, &f->order.key, &key, &place);
 }
 
-/* Of threads that share a transaction one counts at a time: the watch frees what `lookups` lead to. */
+/* Of the threads that share a transaction only one counts at a time, because the watch frees what
+ * `lookups` points to. */
 static void looked_up_when_another_thread_counts_then_not_counted(void **state)
 {
 	struct fixture *f = *state;
@@ -321,7 +323,7 @@ static void looked_up_when_steps_differ_then_counts_anew_and_is_lost(void **stat
 	assert_int_equal(told.looked_up, 1);
 	look_up(f, 17);
 	assert_int_equal(told.looked_up, 2);
-	/* The same place again is no step. */
+	/* A lookup at the same place again is no step. */
 	look_up(f, 17);
 	look_up(f, 17);
 	told.pace = 1;
@@ -367,7 +369,7 @@ static void looked_up_when_two_series_in_turn_then_both_are_known(void **state)
 			    lookups.each[i].paced == CURSOR_PACE_FIRST);
 }
 
-/* Backwards, across an unknown number of leaves in the same branch, and leaps: no steps. */
+/* Not steps: lookups backwards, across an unknown number of leaves of one branch, and leaps. */
 static void looked_up_when_no_step_forward_then_never(void **state)
 {
 	struct fixture *f = *state;
@@ -509,12 +511,12 @@ static void served_when_items_are_handed_out_together_then_all_of_them(void **st
 	assert_memory_equal(f->data.mv_data, items, A_LEAF * SIZE_OF_ITEM);
 	assert_int_equal(f->snapshot.served, A_LEAF * SIZE_OF_ITEM);
 	assert_int_equal(f->duplicates.cursor.pace, 100 - (A_LEAF - 1));
-	/* To the next page it is one step more. */
+	/* The move to the next page counts as one step more. */
 	assert_int_equal(fixture_get(f, MDB_NEXT_MULTIPLE, NULL, NULL), 0);
 	assert_memory_equal(f->data.mv_data, items + A_LEAF * SIZE_OF_ITEM, A_LEAF * SIZE_OF_ITEM);
 	assert_int_equal(f->snapshot.served, 2 * A_LEAF * SIZE_OF_ITEM);
 	assert_int_equal(f->duplicates.cursor.pace, 100 - 2 * A_LEAF + 1);
-	/* And back it is a turn. */
+	/* The move back counts as a turn. */
 	assert_int_equal(fixture_get(f, MDB_PREV_MULTIPLE, NULL, NULL), 0);
 	assert_memory_equal(f->data.mv_data, items, A_LEAF * SIZE_OF_ITEM);
 	assert_false(f->duplicates.cursor.forward);
@@ -536,7 +538,7 @@ static void assert_fresh(const struct cursor *cursor, const struct snapshot *sna
 	assert_int_equal(cursor->paced, CURSOR_PACE_FIRST);
 }
 
-/* A cursor is made in memory that was used before. */
+/* A cursor is initialised in memory that was used before. */
 static void cursor_init_when_memory_was_used_then_fresh(void **state)
 {
 	struct fixture *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how it is built. */
+/* Builds the tree with which tests of damage begin. */
 #include "damaged_tree.h"
 
 #include "util/checked.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* How long a database handle is valid, and in which order its keys are read. */
+/* Checks how long a database handle is valid, and in which order its keys are read. */
 #include "env_fixture.h"
 
 #include <errno.h>
@@ -291,7 +291,7 @@ static void handle_when_database_changes_flags_then_incompatible(void **state)
 	assert_int_equal(txn_commit(txn), 0);
 	old = begin(f);
 	writer_ask(&f->writer, 'a');
-	assert_true(txn_has(old, dbi, "key", "at first")); /* its snapshot is the old one */
+	assert_true(txn_has(old, dbi, "key", "at first")); /* the old transaction's database */
 	txn_abort(old);
 	txn = begin(f);
 	assert_int_equal(
@@ -322,7 +322,8 @@ static void handle_when_database_is_dropped_then_notfound_and_back_again(void **
 	txn_abort(txn);
 }
 
-/* ThreadSanitizer judges the two below; without it they see that the answers are right. */
+/* In the two tests below ThreadSanitizer looks for races; without it they check the answers
+ * alone. */
 
 enum { THREADS = 4, ROUNDS = 20 };
 

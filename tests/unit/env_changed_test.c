@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A data file whose bytes another file's replace while an environment has it open with an arena: as with
- * `cp -p`, its name, inode, length, time of modification and transaction stay the same. The clock that its
- * time of change comes from may have been set back meanwhile. */
+/* Checks an environment with an arena whose data file gets the bytes of another file while it is
+ * open. As after `cp -p`, the name, inode, length, time of modification and transaction stay the
+ * same. The clock behind the time of change may have been set back meanwhile. */
 #include "env_fixture.h"
 
 #include "arena/arena.h"
@@ -24,13 +24,13 @@ enum { RECORDS = 200, VALUE = 20000 };
 
 struct fixture {
 	struct place place;
-	uint8_t now; /* what all values are full of */
+	uint8_t now; /* the byte that fills all values */
 };
 
-/* Of the clock that the file system takes its times from. */
+/* Shifts the clock from which the file system takes its times. */
 static time_t clock_shift;
 
-/* In place of the C library's. */
+/* Replaces the C library's function. */
 int fstat(int fd, struct stat *st)
 {
 	int rc = fstatat(fd, "", st, AT_EMPTY_PATH);
@@ -83,7 +83,7 @@ static uint8_t *take_bytes(const struct fixture *f, struct stat *st)
 	return bytes;
 }
 
-/* All values that are full of one byte become full of another one. */
+/* Changes each value that is full of the byte `from` to the byte `to`. */
 static void change_values(uint8_t *bytes, off_t size, uint8_t from, uint8_t to)
 {
 	for (off_t at = 0, run; at < size; at += run + 1) {
@@ -94,8 +94,8 @@ static void change_values(uint8_t *bytes, off_t size, uint8_t from, uint8_t to)
 	}
 }
 
-/* Overwrites the file from its beginning, and frees the bytes. Its time of modification is as before; its time of
- * change moves in ticks of the kernel's clock. */
+/* Overwrites the file from its beginning, and frees the bytes. The time of modification stays; the
+ * time of change moves in ticks of the kernel's clock. */
 static void put_bytes(const struct fixture *f, uint8_t *bytes, const struct stat *before)
 {
 	const struct timespec times[2] = {before->st_atim, before->st_mtim};
@@ -113,7 +113,7 @@ static void put_bytes(const struct fixture *f, uint8_t *bytes, const struct stat
 	free(bytes);
 }
 
-/* All values become another byte; the status tells nothing of it but the time of the change. */
+/* Fills all values with another byte; in the file's status only the time of change differs. */
 static void replace(struct fixture *f)
 {
 	struct stat before;
@@ -123,7 +123,7 @@ static void replace(struct fixture *f)
 	f->now++;
 	put_bytes(f, bytes, &before);
 }
-/* Whether all values that a transaction sees are full of one byte. */
+/* Returns whether the transaction sees all values full of `byte`. */
 static bool is_all(MDB_env *env, uint8_t byte)
 {
 	unsigned right = 0;
@@ -144,7 +144,7 @@ static bool is_all(MDB_env *env, uint8_t byte)
 	return right == RECORDS;
 }
 
-/* The file is asked for its status once in a tick of the kernel's clock. */
+/* The library asks for the file's status once in a tick of the kernel's clock. */
 static void next_tick(void)
 {
 	uint64_t now = clock_coarse();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how processes of a test wait for each other: by pipes alone. */
+/* Makes data sets with the original LMDB, and runs the processes of a test, which wait for each
+ * other by pipes alone. */
 #include "env_fixture.h"
 
 #include "format/layout.h"
@@ -18,7 +19,7 @@
 
 #include <cmocka.h>
 
-/* Places of tests that failed before they came to place_remove(). */
+/* Places of tests that failed before they reached place_remove(). */
 static struct place left[16];
 static pid_t left_owner;
 
@@ -241,7 +242,8 @@ int in_process(int (*function)(void *argument), void *argument)
 
 	assert_true(child >= 0);
 	if (!child) {
-		/* cmocka would take a signal for the test's failure, and go on in the child. */
+		/* cmocka would take the signal for a failure of the test, and go on in the
+		 * child. */
 		for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++)
 			signal(fatal[i], SIG_DFL);
 		_exit(function(argument));
@@ -278,7 +280,7 @@ bool txn_has(MDB_txn *txn, MDB_dbi dbi, const char *key, const char *data)
 
 static int count_line(const char *line, void *count)
 {
-	/* The heading and "(no active readers)" carry no transaction number. */
+	/* The heading and "(no active readers)" have no transaction number. */
 	if (strspn(line, " 0123456789") > 0 && strchr("0123456789", line[strspn(line, " ")]))
 		++*(unsigned *)count;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Real data sets for tests, written by the original LMDB, also while
- * another process writes, and what may happen to a test that crashes. */
+/* Makes real data sets for tests with the original LMDB, also while another process writes to them,
+ * and removes them even if a test crashes. */
 #ifndef LMDBIO_TEST_ENV_FIXTURE_H
 #define LMDBIO_TEST_ENV_FIXTURE_H
 
@@ -27,7 +27,7 @@ void place_put_records(const struct place *place, uint64_t records, size_t room,
 void place_patch(const struct place *place, uint64_t offset, const void *bytes, size_t size);
 void place_patch64(const struct place *place, uint64_t offset, uint64_t value);
 void place_cut(const struct place *place, uint64_t size);
-/* The page size and the id that the newest meta page has. */
+/* Returns the page size and the transaction id of the newest meta page. */
 void place_newest(const struct place *place, uint32_t *page_size, uint64_t *txnid);
 
 /* Opens the place with the original for writing. */
@@ -41,8 +41,8 @@ void origin_put_text(MDB_env *orig, const char *name, unsigned flags, const char
  * the key of one letter that key_of() says. */
 void origin_put_duplicates(MDB_env *orig, const char *name, unsigned n, char (*key_of)(unsigned i));
 
-/* A process that opens the place for writing and then does a step each time that it is asked. Start
- * it before this process opens the place. */
+/* A process that opens the place for writing and then does one step each time it is asked. Start it
+ * before this process opens the place. */
 struct writer {
 	pid_t pid;
 	int asks, answers;
@@ -57,9 +57,9 @@ int in_process(int (*function)(void *argument), void *argument);
 
 /* Opens the place as an own environment; asserts that it works. */
 MDB_env *own_open(const struct place *place, MDB_dbi maxdbs, unsigned flags);
-/* The value of a key is this text. */
+/* Whether the key's value is this text. */
 bool txn_has(MDB_txn *txn, MDB_dbi dbi, const char *key, const char *data);
-/* How many reader slots are taken in the place, by anybody. */
+/* Returns how many reader slots of the place are taken, by all processes. */
 unsigned readers_count(MDB_env *env);
 
 #endif

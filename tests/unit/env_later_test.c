@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what an environment on a data file of LMDB 1.0 answers to damage, and what it writes out. */
+/* Checks how an environment on a data file of LMDB 1.0 handles damage, and what it dumps and
+ * copies. */
 #include "env_fixture.h"
 #include "later_make.h"
 
@@ -95,7 +96,7 @@ static uint64_t page_at(const struct fixture *f, uint64_t page)
 
 /* --- names ------------------------------------------------------------------------------------- */
 
-/* Replaces the name "x", of which the file has one, by `size` of these bytes. */
+/* Replaces the name "x", which the file has once, by `size` bytes of `name`. */
 static void name_patch(const struct fixture *f, const char *name, uint16_t size)
 {
 	static const uint8_t entry[] = {ENTRY_SUBTREE, 0, 2, 0, 'x', 0};
@@ -109,7 +110,7 @@ static void name_patch(const struct fixture *f, const char *name, uint16_t size)
 	place_patch(&f->place, offset + 4, name, size);
 }
 
-/* The last key of the main database, which is a name, as a program for LMDB 1.0 gets it. */
+/* Asserts the last key of the main database, a name, as a program for LMDB 1.0 gets it. */
 static void name_is(const struct fixture *f, const char *name, size_t size)
 {
 	MDB_env *env = own_open(&f->place, 2, MDB_NOLOCK);
@@ -124,7 +125,7 @@ static void name_is(const struct fixture *f, const char *name, size_t size)
 	cursor_init(&cursor->cursor, &txn->snapshot, &txn->trees[DBI_MAIN],
 		    &env->slots[DBI_MAIN].order, NULL);
 	assert_int_equal(cursor_get(&cursor->cursor, &moved, NULL, MDB_LAST), 0);
-	/* What the program's key was before does not matter. */
+	/* The previous content of the program's key does not matter. */
 	assert_int_equal(for_later_name(cursor, &key), 0);
 	assert_int_equal(key.mv_size, size);
 	assert_memory_equal(key.mv_data, name, size);
@@ -208,7 +209,8 @@ static bool is_zero(const uint8_t *bytes, size_t size)
 	return !*bytes && !memcmp(bytes, bytes + 1, size - 1);
 }
 
-/* A page that nothing leads to, in front of a run (of `run` pages at least) or of a page of a tree (0). */
+/* Finds a page without a reference to it. The next page begins a run of at least `run` pages, or
+ * with `run` 0 belongs to a tree. */
 static uint64_t free_page_find(const struct fixture *f, uint64_t run)
 {
 	for (uint64_t page = FORMAT_METAS; page + 1 < f->pages; page++) {
@@ -236,7 +238,7 @@ static void run_patch(struct fixture *f, uint64_t page, uint64_t txnid, uint32_t
 	place_patch(&f->place, at + layout->shift + PAGE_RUN, &pages, sizeof(pages));
 }
 
-/* Reads a dump as mdb_env_incr_loadfd() does, and marks the pages that are in it. */
+/* Reads a dump as mdb_env_incr_loadfd() does, and marks the pages that the dump has. */
 static void dump_parse(const struct fixture *f, const uint8_t *dump, size_t size, bool *seen)
 {
 	while (size) {
@@ -248,7 +250,7 @@ static void dump_parse(const struct fixture *f, const uint8_t *dump, size_t size
 			pages = page_run(layout, dump);
 		assert_true(pages && page < f->pages && pages <= f->pages - page);
 		assert_true(size / f->page_size >= pages);
-		/* The older meta page is made of the newer. */
+		/* The older meta page is made from the newer one. */
 		if (page >= FORMAT_METAS || page == f->newest)
 			assert_memory_equal(dump, f->bytes + page_at(f, page),
 					    pages * f->page_size);
@@ -258,7 +260,7 @@ static void dump_parse(const struct fixture *f, const uint8_t *dump, size_t size
 	}
 }
 
-/* Dumps what is newer than `since`. *seen: an entry for each page of the file, malloc'ed. */
+/* Dumps the pages newer than `since`. *seen: an entry for each page of the file, malloc'ed. */
 static void dump_of(struct fixture *f, uint64_t since, bool **seen)
 {
 	MDB_env *env = own_open(&f->place, 2, MDB_NOLOCK);
@@ -281,7 +283,8 @@ static void dump_of(struct fixture *f, uint64_t since, bool **seen)
 	free(dump);
 }
 
-/* All that the file's snapshot uses is in a dump of all. `but`: a page that it does not use, or 0. */
+/* Asserts that a dump of everything has each page that the snapshot uses. `but`: a page that the
+ * snapshot does not use, or 0. */
 static void dump_is_whole(struct fixture *f, uint64_t since, uint64_t but)
 {
 	bool *seen;
@@ -355,7 +358,7 @@ static int full_pipe(int *reading)
 	return ends[1];
 }
 
-/* Without the error these would not end. */
+/* Limits processor time: without the error the functions under test would not return. */
 static void computing_limit(void)
 {
 	const struct rlimit most = {BUSY_MAX, BUSY_MAX};
@@ -385,7 +388,7 @@ static void copy_when_a_pipe_is_full_then_eagain(void **state)
 	assert_int_equal(in_process(write_to_full_pipe, f), CHILD_FINE);
 }
 
-/* The newer meta page stands in the other's place. */
+/* The newer meta page lies in the other one's place. */
 static int copy_of_swapped_metas(void *argument)
 {
 	struct fixture *f = argument;

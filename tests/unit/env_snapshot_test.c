@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which moment of a file a transaction must see, whatever its two meta
- * pages say. */
+/* Checks which snapshot of a file a transaction must see, whatever the two meta pages contain. */
 #include "env_fixture.h"
 
 #include "format/layout.h"
@@ -66,7 +65,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Where a field of the meta page of the last commit stands, or of the other one. */
+/* Return the offset of a field in the last commit's meta page, and in the other meta page. */
 static uint64_t ours(const struct fixture *f, unsigned field)
 {
 	return (f->id & 1) * f->page_size + field;
@@ -106,9 +105,9 @@ static void take_when_file_has_no_commit_then_empty(void **state)
 	fixture_close(&f);
 }
 
-/* What the maker of a lock file leaves there when it is killed at once. In a process of its own:
- * who closes a lock file loses its locks on it. Returns how often the id stood in the file's head.
- */
+/* Leaves the lock file as its maker does when it is killed at once. Runs in a process of its own,
+ * because a process that closes a lock file loses its locks on it. Returns how often the id was in
+ * the file's head. */
 static int lock_file_forget(void *argument)
 {
 	const struct fixture *f = argument;
@@ -155,7 +154,7 @@ static void take_when_other_page_has_the_same_id_then_ours(void **state)
 	assert_int_equal(f->txn->trees[DBI_MAIN].record.entries, 3);
 }
 
-/* As the original: the lock file's id decides. */
+/* The lock file's id decides, as with the original. */
 static void take_when_other_page_is_newer_at_rest_then_ours(void **state)
 {
 	struct fixture *f = *state;
@@ -229,7 +228,7 @@ static void take_when_last_page_is_out_of_reach_then_resized_or_corrupted(void *
 	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
 }
 
-/* Until the file is asked again what it is. */
+/* Cuts the file, and waits until the library would ask for its status again. */
 static void cut(struct fixture *f, uint64_t size)
 {
 	place_cut(&f->place, size);
@@ -237,7 +236,7 @@ static void cut(struct fixture *f, uint64_t size)
 		;
 }
 
-/* With a size that it would not be found to have. */
+/* Takes a snapshot, with a size that no look at the file would find. */
 static uint64_t size_after_taking(struct fixture *f, uint64_t other_id)
 {
 	uint64_t tick;
@@ -285,7 +284,7 @@ static void take_when_file_is_cut_then_no_page_behind_its_end(void **state)
 	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
 }
 
-/* A transaction that cannot begin leaves nothing behind: there are 126 reader slots. */
+/* A transaction that fails to begin releases its reader slot: there are only 126. */
 static void begin_when_it_fails_200_times_then_no_slot_is_lost(void **state)
 {
 	struct fixture *f = *state;
@@ -336,7 +335,8 @@ static void put_next(MDB_env *orig, char what)
 	origin_put_text(orig, NULL, 0, key, key);
 }
 
-/* A foreign writer overwrites our meta page between the original's look and ours. */
+/* A foreign writer overwrites our meta page after the original has looked and before lmdbio
+ * looks. */
 static void take_when_writer_has_passed_then_the_newer_snapshot(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* An environment that stands on a staged copy: which copies it takes, and what the program sees. */
+/* Checks which staged copies an environment accepts, and what the program sees of them. */
 #include "env_fixture.h"
 
 #include "env/staged.h"
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* LMDBIO_STAGED is read once in a process, so all cases share the directory. */
+/* LMDBIO_STAGED is read once in a process, so all cases share one directory. */
 static char staged[200];
 
 struct fixture {
@@ -25,7 +25,8 @@ struct fixture {
 	char below[300], copy[400];
 };
 
-/* How many of the next seals another job is faster than: it puts its own copy in place of the one that is sealed. */
+/* For how many of the next seals another job is faster, and replaces the copy that is being sealed
+ * by its own. */
 static unsigned replacing;
 static const struct fixture *replaced;
 
@@ -54,8 +55,8 @@ static void seal(const struct fixture *f, const struct identity *original)
 	guarded_close(&place);
 }
 
-/* A copy of the place where staging would put it; one byte of a value is another, to tell them by.
- */
+/* Puts a copy of the place where staging would put it. One byte of a value differs, so that the
+ * tests can tell the two apart. */
 static void stage(struct fixture *f)
 {
 	char name[STAGED_NAME], command[1000];
@@ -197,7 +198,7 @@ static void original_is_read(struct fixture *f)
 	env_close(env);
 }
 
-/* As a process that was killed before the end leaves it. */
+/* The copy is as a process leaves it that is killed before it seals the copy. */
 static void copy_has_no_seal_is_not_believed(void **state)
 {
 	struct fixture *f = *state;
@@ -208,7 +209,7 @@ static void copy_has_no_seal_is_not_believed(void **state)
 	original_is_read(f);
 }
 
-/* Under the right name, with the right length, transaction and meta pages. */
+/* The other job's copy has the right name, length, transaction and meta pages. */
 static void copy_of_another_job_takes_its_place_as_it_is_sealed_is_read(void **state)
 {
 	struct fixture *f = *state;
@@ -262,7 +263,7 @@ static void copy_was_changed_after_its_seal_is_not_believed(void **state)
 
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
-	/* The kernel's times move in ticks. */
+	/* The kernel's file times move in ticks. */
 	do {
 		assert_int_equal(pwrite(fd, "X", 1, st.st_size - 1), 1);
 		times[0] = st.st_atim;
@@ -288,7 +289,7 @@ static void others_may_write_to_its_directory_is_not_believed(void **state)
 	snprintf(aside, sizeof(aside), "%s.aside", f->below);
 	assert_int_equal(rename(f->below, aside), 0);
 	assert_int_equal(symlink(aside, f->below), 0);
-	if (!geteuid()) { /* our own link to it would be ours to follow only above */
+	if (!geteuid()) { /* the user's own links are followed only above it */
 		assert_int_equal(lchown(f->below, 65534, 65534), 0);
 		original_is_read(f);
 	}
@@ -296,7 +297,7 @@ static void others_may_write_to_its_directory_is_not_believed(void **state)
 	assert_int_equal(rename(aside, f->below), 0);
 }
 
-/* In a directory for everybody the user's own in it is looked into. */
+/* In a directory that is open to all users, the library looks into the user's own subdirectory. */
 static void directory_is_for_everybody_copy_of_the_users_own_is_read(void **state)
 {
 	struct fixture *f = *state;
@@ -319,7 +320,7 @@ static void directory_is_for_everybody_copy_of_the_users_own_is_read(void **stat
 	assert_int_equal(chmod(staged, 0700), 0);
 }
 
-/* A user who may make files there could have a program wait for ever. */
+/* A user with write access to the directory could make a program wait for ever. */
 static void copy_is_a_fifo_is_not_waited_for(void **state)
 {
 	struct fixture *f = *state;
@@ -332,7 +333,7 @@ static void copy_is_a_fifo_is_not_waited_for(void **state)
 	env_close(env);
 }
 
-/* The original copies by the flags that it was opened with. */
+/* The original copies with the flags of mdb_env_open(). */
 static void copy_of_the_environment_is_a_directory(void **state)
 {
 	struct fixture *f = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which store an environment takes, what becomes of its lookups when the map is made anew, and of a file that
- * gets longer. */
+/* Checks which store an environment takes, what happens to its lookups when the map is remade, and
+ * how it reads a file that grows. */
 #include "env_fixture.h"
 
 #include "util/clock.h"
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* A kernel may have larger pages. */
+/* The kernel's pages may be larger. */
 long __real_sysconf(int name);
 long __wrap_sysconf(int name);
 
@@ -60,7 +60,7 @@ static void store_set(const char *store)
 	((struct settings *)(uintptr_t)settings_get())->store = store;
 }
 
-/* The transaction to come has the lookups of the one before. */
+/* The next transaction inherits the lookups of the previous one. */
 static void lookups_when_the_map_is_made_anew_then_nothing_looks_ahead_of_them(void **state)
 {
 	struct place place;
@@ -108,7 +108,7 @@ static void environment_when_the_kernel_has_large_pages_then_no_arena(void **sta
 	place_remove(&place);
 }
 
-/* The file is asked for its status once in a tick of the kernel's clock. */
+/* The library asks for the file's status once in a tick of the kernel's clock. */
 static void next_tick(void)
 {
 	uint64_t now = clock_coarse();
@@ -117,7 +117,7 @@ static void next_tick(void)
 		;
 }
 
-/* Cuts a file in half. Returns what it has lost. */
+/* Cuts a file in half. Returns the bytes that were cut off. */
 static uint8_t *half_take(const struct place *place, uint64_t *half, uint64_t *size)
 {
 	int fd = open(place->data, O_RDONLY | O_CLOEXEC);
@@ -136,7 +136,7 @@ static uint8_t *half_take(const struct place *place, uint64_t *half, uint64_t *s
 	return bytes;
 }
 
-/* As of a file that is opened while it is being copied. */
+/* As when a program opens a file that is still being copied. */
 static void file_when_it_gets_longer_without_a_commit_then_all_of_it_is_read(void **state)
 {
 	struct place place;

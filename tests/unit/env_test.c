@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what an environment answers to files that are none, to want of memory,
- * and to a process that forks. */
+/* Checks how an environment handles files that are no data files, lack of memory, and a process
+ * that forks. */
 #include "env_fixture.h"
 
 #include "format/layout.h"
@@ -19,7 +19,8 @@
 
 #include <cmocka.h>
 
-/* The linker gives us every calloc of the program (see the Makemodule): the n-th one may fail. */
+/* The linker gives this file every calloc() of the program (see the Makemodule): the n-th call may
+ * fail. */
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 
@@ -53,7 +54,7 @@ struct fixture {
 	unsigned nth;
 };
 
-/* What a child process ends with: a sanitizer's report, or a failed assertion, is none of these. */
+/* A child process's exit codes: a sanitizer's report or a failed assertion has none of these. */
 enum { CHILD_FINE = 40, CHILD_ERROR, CHILD_NOT_REACHED, CHILD_OUTSIDE };
 
 static void put_more(MDB_env *orig, char what)
@@ -101,7 +102,8 @@ static unsigned descriptors_count(void)
 	return n;
 }
 
-/* What opening answers; nothing stays open but the descriptor of the process's counters. */
+/* Returns the code of mdb_env_open(). Afterwards only the descriptor of the process's counters
+ * stays open. */
 static int open_answer(const char *path, unsigned flags)
 {
 	unsigned before;
@@ -135,7 +137,7 @@ static void open_when_there_is_no_data_set_then_lmdb_code(void **state)
 	assert_int_equal(open_answer(f->place.directory, MDB_NOLOCK), ENOENT);
 }
 
-/* LMDB's own library divides by and multiplies with these before it looks at them. */
+/* LMDB's own library divides and multiplies by these before it checks them. */
 static void open_when_page_size_is_nonsense_then_invalid(void **state)
 {
 	static const uint32_t sizes[] = {0, 1, 100, 4095, 65536, 0x80000000, 0xffffffff};
@@ -188,7 +190,7 @@ static int open_and_read(void *argument)
 	return rc ? CHILD_ERROR : CHILD_FINE;
 }
 
-/* In both metas, so that whichever is the newer one has it. */
+/* Written to both meta pages, so that the newer one has it, whichever that is. */
 static void patch_both(const struct place *place, unsigned field, uint64_t value)
 {
 	uint32_t page_size;
@@ -254,7 +256,7 @@ static void copy_when_free_list_is_flagged_dupsort_then_no_signal(void **state)
 	assert_true(rc == CHILD_FINE || rc == CHILD_ERROR);
 }
 
-/* Opens, reads and closes while the nth calloc from here on fails. */
+/* Opens, reads and closes while the nth calloc() from now on fails. */
 static int open_without_memory(void *argument)
 {
 	struct fixture *f = argument;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests what the pairs of a benchmark say of a figure: the interval of their median, and whether
- * the figure is reached. */
+/* Tests what the benchmark concludes from the pairs of a figure: the interval of their median, and
+ * whether the figure is reached. */
 #include "bench_statistics.h"
 #include "bench_suites.h"
 
@@ -15,9 +15,9 @@
 
 enum { SAMPLES = 4000 };
 
-static const double *rates; /* of the pairs */
+static const double *rates; /* the pairs' values */
 
-/* What the figures are computed from is measured elsewhere. */
+/* Replaces the functions that compute figures from measurements. */
 double measured_seconds(const struct measured *m, enum library library, int run)
 {
 	(void)m;
@@ -42,7 +42,7 @@ double measured_field(const struct measured *m, enum library library, int run, s
 	return 0;
 }
 
-/* The ranks of the two ends, from below and from above, as tables of the sign test have them. */
+/* The ranks of the interval's two ends, from below and from above, from tables of the sign test. */
 static void interval_when_pairs_are_counted_then_its_ends_have_the_ranks_of_the_tables(void **state)
 {
 	static const struct {
@@ -52,7 +52,8 @@ static void interval_when_pairs_are_counted_then_its_ends_have_the_ranks_of_the_
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		/* In no order: 1 to n, each once, as 7 divides none of them plus one. */
+		/* The numbers 1 to n in mixed order, each once: the step and n have no common
+		 * factor. */
 		unsigned n = table[i].n, step = n % 7 ? 7 : 5;
 
 		for (unsigned j = 0; j < n; j++)
@@ -74,8 +75,8 @@ static void interval_when_there_are_fewer_than_six_then_none(void **state)
 	assert_true(median_interval(numbers, 6, &low, &high));
 }
 
-/* Of samples with a known median at least 95 % hold it; and not all, which would be an interval
- * that is wider than it needs to be. */
+/* At least 95 % of the intervals hold the known median. Not all of them do: then the interval would
+ * be wider than it needs to be. */
 static void interval_when_samples_are_many_then_it_holds_the_median_as_often_as_said(void **state)
 {
 	unsigned held = 0;
@@ -107,7 +108,7 @@ static const char *verdict_of(const double *pairs, unsigned n, struct figure_mea
 
 static void figure_when_the_whole_interval_meets_or_misses_it_then_decided_else_open(void **state)
 {
-	/* Of eight the interval goes from the least to the greatest. */
+	/* For eight numbers the interval reaches from the least to the greatest. */
 	const double meets[] = {1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7};
 	const double misses[] = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99};
 	const double holds[] = {0.9, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7};

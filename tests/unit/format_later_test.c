@@ -21,7 +21,7 @@ static void put(uint8_t *at, uint64_t value, size_t bytes)
 	memcpy(at, &value, bytes);
 }
 
-/* A page of its own in the heap, so that a sanitizer sees a look past its end. */
+/* Allocates each page by itself, so that a sanitizer sees a read past its end. */
 static uint8_t *lone_page(uint32_t size)
 {
 	uint8_t *page = calloc(1, size);
@@ -55,7 +55,7 @@ static void layouts_when_asked_then_as_lmdb_has_them(void **state)
 	assert_int_equal(two->name_end, 1);
 }
 
-/* The numbers that other layers read pages by. */
+/* The numbers by which other layers read pages. */
 static void numbers_when_asked_then_as_lmdb_has_them(void **state)
 {
 	(void)state;
@@ -94,7 +94,7 @@ static void numbers_when_asked_then_as_lmdb_has_them(void **state)
 	assert_int_equal(FORMAT_ENCRYPTED, 0x2000);
 }
 
-/* The numbers of a record, all of them different. */
+/* The numbers of a record, all different. */
 static void put_tree(uint8_t *at, uint32_t pad, uint64_t first)
 {
 	put(at, pad, 4);
@@ -145,7 +145,7 @@ static void meta_parse_when_either_layout_then_every_field_is_where_it_stands(vo
 	}
 }
 
-/* LMDB takes the second one only if it is newer. */
+/* LMDB takes the second meta page only if it is newer. */
 static void meta_judge_when_transactions_are_equal_then_the_first(void **state)
 {
 	uint8_t *pages[2];
@@ -235,7 +235,7 @@ static void page_count_when_later_header_at_its_edges_then_counts_or_zero(void *
 		put(page + 22, cases[i].upper, 2);
 		assert_int_equal(page_count(LATER, page, size), cases[i].count);
 	}
-	/* Of items the bounds mean nothing, but in a branch page they do. */
+	/* On a page of items the bounds have no meaning, but in a branch page they do. */
 	put(page + 18, 0x22, 2);
 	put(page + 20, 6, 2);
 	put(page + 22, 4, 2);
@@ -276,7 +276,7 @@ static void page_entry_when_later_then_offsets_count_from_the_header(void **stat
 		put(page + 24, offset, 2);
 		assert_ptr_equal(page_entry(LATER, page, size, 0),
 				 inside ? page + 24 + offset : NULL);
-		/* The offsets themselves are read as an entry where it begins at them. */
+		/* An entry that begins inside the offsets reads the offsets themselves. */
 		if (offset >= 2)
 			assert_true(page_entry_key(LATER, page, size, 0, &key, &key_size) ==
 				    inside);
@@ -323,7 +323,7 @@ static void page_entry_key_when_later_and_at_the_end_then_true_one_more_false(vo
 	free(page);
 }
 
-/* Data stands at the next even offset behind the key. */
+/* Data begins at the next even offset behind the key. */
 static void page_leaf_entry_when_later_then_data_at_even_offsets(void **state)
 {
 	uint8_t *page = lone_page(256);
@@ -345,14 +345,15 @@ static void page_leaf_entry_when_later_then_data_at_even_offsets(void **state)
 			assert_int_equal(entry.data_size, data);
 			assert_ptr_equal(entry.data, page + 208 + at);
 		}
-		/* All that leads to an overflow run must be there. */
+		/* All of the reference to an overflow run must lie inside the page. */
 		put(page + 204, 0x01, 2);
 		put(page + 200, 0xffffffff, 4);
 		assert_true(page_leaf_entry(LATER, page, 256, 0, &entry) == (at + 24 <= 48));
 		put(page + 204, 0, 2);
 		assert_false(page_leaf_entry(LATER, page, 256, 0, &entry));
 	}
-	/* Damage: an entry at an odd offset, whose key is the page's end, so that the data begins behind it. */
+	/* Damage: an entry at an odd offset whose key ends with the page, so that its data begins
+	 * behind the page. */
 	put(page + 24, 201 - 24, 2);
 	put(page + 201, 0, 6);
 	put(page + 207, 47, 2);
@@ -374,7 +375,7 @@ static void page_leaf_entry_when_a_database_then_its_name_without_the_end(void *
 {
 	static const struct {
 		const char *key;
-		uint32_t size, flags, later; /* later: the bytes shown of 1.0's */
+		uint32_t size, flags, later; /* the bytes that a view of LMDB 1.0 shows */
 	} cases[] = {
 		{"name\0", 5, 0x02, 4}, {"name", 4, 0x02, 4},   {"\0\0", 2, 0x02, 1},
 		{"\0", 1, 0x02, 1},     {"", 0, 0x02, 0},       {"name\0", 5, 0x06, 5},

@@ -230,7 +230,7 @@ static void meta_judge_when_the_last_page_cannot_be_then_invalid(void **state)
 		assert_int_equal(meta_judge(builder_page(&builder, 0), builder_page(&builder, 1), &meta, FORMAT_0_9),
 				 cases[i].rc);
 		builder_close(&builder);
-		/* The older one's is not looked at. */
+		/* The older meta page is not checked. */
 		sound_metas(&builder, 4096);
 		store64(builder_page(&builder, 0) + META_LAST_PAGE, cases[i].last);
 		assert_int_equal(meta_judge(builder_page(&builder, 0), builder_page(&builder, 1), &meta, FORMAT_0_9), 0);
@@ -258,7 +258,7 @@ static void meta_judge_when_one_is_bad_then_its_error(void **state)
 	}
 }
 
-/* A page of its own in the heap, so that a sanitizer sees a look past its end. */
+/* Allocates each page by itself, so that a sanitizer sees a read past its end. */
 static uint8_t *lone_page(uint32_t size, unsigned flags)
 {
 	uint8_t *page = malloc(size);
@@ -302,7 +302,7 @@ static void page_count_when_header_at_its_edges_then_counts_or_zero(void **state
 	}
 }
 
-/* With items of one byte LMDB's own upper end runs past the page: it only counts with it. */
+/* With items of one byte LMDB's own upper end lies past the page: LMDB only counts with it. */
 static void page_count_when_items_of_one_byte_then_counts_them(void **state)
 {
 	uint8_t page[20];
@@ -316,7 +316,7 @@ static void page_count_when_items_of_one_byte_then_counts_them(void **state)
 	assert_int_equal(page_count(LAYOUT_0_9, page, sizeof(page)), 3);
 }
 
-/* Only a leaf's items are looked at by their own size: a branch page that says so, too, has entries all the same. */
+/* Only a leaf has items of a fixed size: a branch page with that flag has entries all the same. */
 static void page_count_when_branch_page_has_the_flag_of_items_then_bounds_hold(void **state)
 {
 	const uint32_t size = 1024;

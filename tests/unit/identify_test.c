@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What a file is taken for by its first bytes: each layout of LMDB, in either meta page, and what is none. */
+/* Checks how a file is identified by its first bytes: each layout of LMDB, in either meta page, and
+ * files that are not LMDB's. */
 #include "format/identify.h"
 #include "format/layout.h"
 #include "util/checked.h"
@@ -37,7 +38,7 @@ static bool is(size_t length, enum format_kind kind)
 	return look(length).kind == kind;
 }
 
-/* Both places of a meta page say it. */
+/* Writes this version at the places of both meta pages. */
 static void both(size_t at, size_t page, uint32_t version)
 {
 	magic(at, version);
@@ -82,7 +83,7 @@ static void another_version_in_both_places_is_told(void **state)
 		both(AT_64, page, 999);
 		assert_true(is(page + AT_64 + 8, FORMAT_KIND_VERSION));
 		assert_int_equal(look(page + AT_64 + 8).version, 999);
-		/* Of one place alone it is damage. */
+		/* In one place alone a wrong version is damage. */
 		assert_true(is(page + AT_64 + 7, FORMAT_KIND_OURS));
 		store32(file + page + AT_64 + 4, 998);
 		assert_true(is(sizeof(file), FORMAT_KIND_OURS));
@@ -108,7 +109,7 @@ static void version_3_behind_a_longer_header_is_lmdb_1(void **state)
 	magic(AT_LATER, 2);
 	assert_true(is(sizeof(file), FORMAT_KIND_VERSION));
 	assert_int_equal(look(sizeof(file)).version, 2);
-	/* A second place of 0.9 goes before. */
+	/* A second meta page of LMDB 0.9 takes precedence. */
 	magic(4096 + AT_64, 1);
 	assert_true(is(sizeof(file), FORMAT_KIND_OURS));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The identity of a data file on file systems of each kind, which are simulated: their type, id, flags and
- * times, and the image file behind a loop device. */
+/* Checks the identity of a data file on simulated file systems of each kind: their type, id, flags
+ * and times, and the image file behind a loop device. */
 #include "util/identity.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static struct machine {
 	uint64_t id, device;
 	bool read_only, system_fails, file_fails, image_fails;
 	struct timespec changed, modified;
-	const char *image; /* what backing_file says, or NULL */
+	const char *image; /* the content of backing_file, or NULL */
 	ino_t image_inode;
 	uint64_t image_device;
 } machine;
@@ -146,7 +146,8 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Of a data file of so many bytes, all 0 but `byte` at `at`. */
+/* Returns the file system's part of the identity for a data file of `bytes` bytes, all 0 but `byte`
+ * at `at`. */
 static uint64_t system_of(size_t bytes, uint64_t at, uint8_t byte)
 {
 	int fd = file_make(bytes);
@@ -159,7 +160,7 @@ static uint64_t system_of(size_t bytes, uint64_t at, uint8_t byte)
 	return system;
 }
 
-/* Whether a byte of the data file changes what is said. */
+/* Whether a byte of the data file changes the result. */
 static bool looks_into_the_file(void)
 {
 	uint64_t one = system_of(PIECE, 0, 0);
@@ -271,7 +272,7 @@ static void system_when_times_are_made_then_read_only_and_layers_are_looked_into
 		machine.changed.tv_nsec = machine.modified.tv_nsec = 1; /* a write's */
 		assert_false(looks_into_the_file());
 		made_by_a_program();
-		machine.modified.tv_sec--; /* a program has set one of them, the kernel the other one */
+		machine.modified.tv_sec--; /* a program has set one time, the kernel the other */
 		assert_false(looks_into_the_file());
 	}
 }
@@ -306,7 +307,7 @@ static void system_when_another_image_is_mounted_then_another(void **state)
 	one = system_of(PIECE, 0, 0);
 	assert_true(one != none);
 	assert_true(system_of(PIECE, 0, 0) == one);
-	machine.image_device++; /* each node numbers its devices for itself */
+	machine.image_device++; /* each node numbers its devices by itself */
 	assert_true(system_of(PIECE, 0, 0) == one);
 	machine.image_inode++;
 	assert_true(system_of(PIECE, 0, 0) != one);
@@ -333,7 +334,7 @@ static void system_when_the_images_file_cannot_be_found_then_as_without(void **s
 	assert_true(system_of(PIECE, 0, 0) != none);
 }
 
-/* A program without standard input gets its number for the next file. */
+/* In a program without standard input the next file gets descriptor 0. */
 static void system_when_standard_input_is_closed_then_as_with_it(void **state)
 {
 	int input = dup(STDIN_FILENO), fd;
@@ -373,7 +374,7 @@ static void system_when_asked_again_and_again_then_no_descriptor_is_left(void **
 
 static void pieces_when_the_file_has_few_then_all_count(void **state)
 {
-	const size_t bytes = (PIECES - 1) * PIECE; /* and what is behind them: 32 pieces */
+	const size_t bytes = (PIECES - 1) * PIECE; /* with the bytes behind them: 32 pieces */
 	uint64_t none;
 
 	(void)state;

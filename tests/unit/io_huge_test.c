@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that the page cache holds a file in huge folios when it has been asked
- * to, and that nothing else depends on it. */
+/* Checks that the page cache keeps a file in huge folios on request, and that nothing else depends
+ * on it. */
 #include "io/io.h"
 #include "io/io_page_cache.h"
 
@@ -28,8 +28,8 @@ enum {
 	PAGE = 4096,
 	MIB = 1 << 20,
 	SIZE = 16 * MIB,
-	AROUND = 16,  /* pages that a fault maps at most, where they lie singly */
-	IN_VAIN = 40, /* more tries than are made */
+	AROUND = 16,  /* a fault maps at most this many single pages */
+	IN_VAIN = 40, /* more tries than the library makes */
 	NOBODY = 65534,
 };
 
@@ -37,7 +37,7 @@ static char path[] = "io_huge_test.XXXXXX";
 static int file = -1;
 
 static bool possible;
-static int unknown = -1; /* an advice that the kernel shall not know */
+static int unknown = -1; /* the advice that the simulated kernel does not know */
 static _Atomic unsigned huge_wishes;
 
 int __real_madvise(void *from, size_t length, int advice);
@@ -52,7 +52,7 @@ int __wrap_madvise(void *from, size_t length, int advice)
 	return -1;
 }
 
-/* On a file system on a disk, of pages of 4 KiB, since Linux 5.14. */
+/* Needs a file system on a disk, pages of 4 KiB, and Linux 5.14 or later. */
 static bool is_possible(void)
 {
 	struct statfs fs;
@@ -100,7 +100,7 @@ static int forget(void **state)
 	return fsync(file) || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/* How many pages hold what they should. A sanitizer would have faults of its own. */
+/* Counts the pages with the right content. A sanitizer would take page faults of its own. */
 __attribute__((no_sanitize("address,thread"))) static size_t right_pages(const uint64_t *bytes)
 {
 	size_t right = 0;
@@ -110,7 +110,7 @@ __attribute__((no_sanitize("address,thread"))) static size_t right_pages(const u
 	return right;
 }
 
-/* Maps the file, sees each of its pages, and returns how many faults that took. */
+/* Maps the file, reads each of its pages, and returns how many faults that took. */
 static long faults_of_a_look(void)
 {
 	struct rusage before, after;
@@ -126,8 +126,8 @@ static long faults_of_a_look(void)
 	return after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
 }
 
-/* A machine that takes back what nobody has looked at for a while (DAMON's schemes) may have taken
- * some pages of it; what is at stake are folios of 2 MiB. */
+/* DAMON's schemes may have reclaimed some pages that were not used for a while. The test is about
+ * folios of 2 MiB. */
 static bool is_cached(void)
 {
 	unsigned char there[SIZE / PAGE];
@@ -164,7 +164,7 @@ static void file_when_kept_then_all_of_it_is_there(void **state)
 	for (size_t at = 0; at < SIZE; at += MIB)
 		assert_true(io_huge_keep(file, at, MIB));
 	assert_true(is_cached());
-	/* One for each 2 MiB; memory may not have so large a piece each time. */
+	/* One for each 2 MiB; memory may not have such a large piece every time. */
 	assert_in_range(faults_of_a_look(), 1,
 			is_known_here() ? SIZE / PAGE / AROUND * 3 / 4 : SIZE / PAGE);
 }
@@ -185,7 +185,7 @@ static void file_when_a_page_was_there_then_the_others_come(void **state)
 	assert_true(is_cached());
 }
 
-/* Of which the kernel does not tell what it holds. */
+/* The kernel does not tell what the page cache holds of another user's file. */
 static void file_of_another_when_a_page_was_there_then_the_others_come(void **state)
 {
 	unsigned kept = 0;
@@ -232,7 +232,7 @@ static void requests_when_for_the_cache_then_as_if_read(void **state)
 	(void)state;
 	assert_int_equal(io_open_file(&io, "pread", file), 0);
 	for (size_t i = 0; i < SIZE / MIB; i++) {
-		/* The last one ends behind the file. */
+		/* The last request ends behind the file's end. */
 		requests[i] = (struct io_request){
 			.offset = i * MIB + MIB / 2, .length = MIB, .cache_only = true};
 		requests[i].buffer = io_buffer_new(MIB);
@@ -253,7 +253,7 @@ static void requests_when_for_the_cache_then_as_if_read(void **state)
 	assert_true(is_cached());
 }
 
-/* KiB of address space. */
+/* Returns KiB of address space. */
 static long address_space(void)
 {
 	FILE *status = fopen("/proc/self/status", "re");
@@ -301,7 +301,7 @@ static void range_when_it_is_not_one_of_large_pages_then_left_alone(void **state
 	assert_false(is_cached());
 }
 
-/* The last test: what it finds out holds for the program. */
+/* Must be the last test: its result holds for the rest of the program. */
 static void kernel_when_it_brings_nothing_then_is_seldom_asked(void **state)
 {
 	bool kept = false;
@@ -313,7 +313,8 @@ static void kernel_when_it_brings_nothing_then_is_seldom_asked(void **state)
 	for (unsigned i = 0; i < IN_VAIN; i++)
 		assert_false(io_huge_keep(file, SIZE, MIB));
 	assert_false(io_huge_keep(file, 0, MIB));
-	/* Now and then it is: it may have been the file. */
+	/* The library still asks now and then, because the failures may have been due to the
+	 * file. */
 	for (unsigned i = 0; i < 2 * IN_VAIN && !kept; i++)
 		kept = io_huge_keep(file, 0, MIB);
 	assert_true(kept);

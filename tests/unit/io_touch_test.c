@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests that a page fault taken in a system call leaves what the program's own leaves, has an errno
- * where that has a signal, and makes no call to madvise(2), which submits reads late. */
+/* Tests page faults that a system call takes for the program. They leave the same state as the
+ * program's own faults, return an errno in place of a signal, and need no madvise(), which submits
+ * reads late. */
 #include "io/io_page_cache.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@
 enum { PAGE = 4096, PAGES = 300 };
 
 static unsigned populates;
-static bool refused;  /* by a sandbox */
+static bool refused;  /* a sandbox refuses the call */
 static bool outdated; /* the kernel is older than the advice */
 
 int __real_madvise(void *address, size_t length, int advice);
@@ -98,7 +99,7 @@ static long faults(void)
 	return usage.ru_minflt + usage.ru_majflt;
 }
 
-/* A sanitizer's own look at the address would take a fault of its own. */
+/* A sanitizer would read the address itself, and take the fault. */
 __attribute__((no_sanitize_address, no_sanitize_thread, noinline)) static uint8_t
 byte_at(const volatile uint8_t *byte)
 {
@@ -130,7 +131,7 @@ static void page_when_there_is_none_then_eio(void **state)
 	assert_int_equal(populates, 0);
 }
 
-/* Whether a process whose sandbox refuses the call has the same answers. */
+/* Whether a process whose sandbox refuses the call gets the same answers. */
 static int touches_refused(const struct file *file)
 {
 	long before;
@@ -150,7 +151,7 @@ static int touches_refused(const struct file *file)
 	return io_touch(file->map + 9 * PAGE) == ENOSYS ? 0 : 5;
 }
 
-/* First: what is found out is kept. */
+/* Must be the first test: the process keeps the result. */
 static void page_when_the_call_is_refused_then_madvise_answers(void **state)
 {
 	pid_t child = fork();

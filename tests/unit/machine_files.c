@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how such a machine is put together. */
+/* Makes the files of a simulated machine. */
 #include "machine_files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* After those that it needs. */
+/* cmocka.h needs the headers above. */
 #include <cmocka.h>
 
 #include <ftw.h>

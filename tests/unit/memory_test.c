@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that the memory budget follows from made-up machines as it should. */
+/* Checks the memory budget on simulated machines. */
 #include "util/memory.h"
 
 #include "machine_files.h"
@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* After those that it needs. */
+/* cmocka.h needs the headers above. */
 #include <cmocka.h>
 
 #include <stdio.h>
@@ -143,7 +143,7 @@ static void allowed_v2_is_what_is_left_of_a_limit(void **state)
 	machine_put(machine, "/sys/fs/cgroup/job/memory.max", "1073741824\n");
 	machine_put(machine, "/sys/fs/cgroup/job/memory.current", "805306368\n");
 	assert_true(memory_allowed(machine->root) == 256 * MIB);
-	/* Shared memory is among what counts as file, but stays. */
+	/* The kernel counts shared memory as file pages, but cannot drop it. */
 	machine_put(machine, "/sys/fs/cgroup/job/memory.stat",
 		    "anon 1048576\nfile 734003200\nshmem 209715200\ninactive_file 314572800\n"
 		    "active_file 209715200\nslab_reclaimable 10485760\n");

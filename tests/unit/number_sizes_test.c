@@ -10,14 +10,15 @@
 
 #include <cmocka.h>
 
-/* A file that the original writes: whatever it takes as keys and duplicates is found again. */
+/* A file that the original writes: lmdbio finds all keys and duplicates that the original
+ * accepts. */
 static void number_keys_when_of_any_size_then_all_found(void **state)
 {
 	struct place place;
 
 	(void)state;
 	for (size_t size = 1; size <= 9; size++) {
-		/* The original looks at one byte in front of an odd key: a zero here. */
+		/* The original reads one byte in front of an odd key: a zero here. */
 		uint8_t bytes[10] = {0};
 		MDB_env *orig, *env;
 		MDB_txn *txn;
@@ -72,8 +73,8 @@ static MDB_env *numbers_make(struct place *place, size_t has)
 	return own_open(place, 1, 0);
 }
 
-/* lmdbio(7), LIMITS. The keys are asked for in memory of just their size, which a sanitizer
- * watches. */
+/* See lmdbio(7), LIMITS. Each searched key lies in memory of exactly its size, so that a sanitizer
+ * sees a read past it. */
 static void number_keys_when_asked_with_another_size_then_both_keys_bytes_count(void **state)
 {
 	static const struct {

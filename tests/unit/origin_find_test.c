@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests whose original calls from inside the library are: that of the function which the thread is
- * in, for as long as it is in it. */
+/* Tests to which original a call from inside the library belongs: to that of the function that the
+ * thread is in, until the function returns. */
 #include "origin/origin_find.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* This program has the library's code, so a call from here is one from inside. */
+/* The library's code is linked into this program, so a call from here counts as one from inside. */
 __attribute__((noinline)) static const struct origin *inside(void)
 {
 	return origin_of(__builtin_extract_return_addr(__builtin_return_address(0)));
@@ -37,7 +37,7 @@ static void call_when_inside_a_copy_then_its_original_and_none_after(void **stat
 	assert_int_equal(pthread_create(&thread, NULL, inside_other, &elsewhere), 0);
 	pthread_join(thread, NULL);
 	assert_ptr_equal(elsewhere, built_in);
-	/* The original's function calls another of its own, by name. */
+	/* The original's function calls another one of the original by name. */
 	origin_enter(&other);
 	assert_int_equal(origin_leave(13), 13);
 	assert_ptr_equal(inside(), &other);

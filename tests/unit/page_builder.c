@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how LMDB fills a page: offsets from the front, nodes from the back. */
+/* Builds pages as LMDB does: offsets from the front, nodes from the back. */
 #include "page_builder.h"
 
 #include "util/checked.h"
@@ -132,7 +132,7 @@ void page_add_item(uint8_t *page, const void *item, uint16_t size)
 	memcpy(page + PAGE_HEADER + count * size, item, size);
 	store16(page + PAGE_PAD, size);
 	store16(page + PAGE_LOWER, (uint16_t)(lower + 2));
-	/* As the original counts: with items of one byte the upper end moves up, past the page. */
+	/* As the original counts: with items of one byte the upper end moves past the page. */
 	store16(page + PAGE_UPPER, (uint16_t)(load16(page + PAGE_UPPER) - (size - 2)));
 }
 

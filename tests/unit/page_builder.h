@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how to make a data file by hand, page by page, sound or not.
+/* Makes a data file by hand, page by page, sound or damaged.
  *
- * The builder writes what it is told to. Errors of its caller (no room left) end the test program.
+ * The builder writes whatever its caller asks for. An error of the caller (no room left) ends the
+ * test program.
  */
 #ifndef LMDBIO_TEST_PAGE_BUILDER_H
 #define LMDBIO_TEST_PAGE_BUILDER_H
@@ -16,13 +17,13 @@ struct builder {
 	uint8_t *bytes; /* malloc'ed: `pages` pages */
 	uint32_t page_size;
 	uint64_t pages;
-	uint64_t next; /* the first page that is not taken; pages 0 and 1 are the metas' */
+	uint64_t next; /* the first page that is not taken; pages 0 and 1 are the meta pages */
 };
 
-/* What stands in one leaf node. */
+/* The content of one leaf node. */
 struct made_entry {
 	const void *key, *data;
-	size_t key_size, data_size; /* data_size: the value's, also with ENTRY_BIG */
+	size_t key_size, data_size; /* data_size: the value's size, also with ENTRY_BIG */
 	unsigned flags;             /* enum entry_flag */
 };
 
@@ -31,9 +32,9 @@ void builder_close(struct builder *builder);
 
 /* The address of a page. */
 uint8_t *builder_page(const struct builder *builder, uint64_t number);
-/* Takes `count` pages, which are left as they are. Returns the first one's number. */
+/* Takes `count` pages and leaves their content as it is. Returns the first one's number. */
 uint64_t builder_take(struct builder *builder, uint64_t count);
-/* Takes a page and makes an empty one of it. */
+/* Takes a page and makes it an empty page. */
 uint64_t builder_new(struct builder *builder, unsigned flags);
 /* Takes an overflow run and fills it with a value. Returns the first page's number. */
 uint64_t builder_run(struct builder *builder, const void *value, size_t size);

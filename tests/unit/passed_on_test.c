@@ -18,7 +18,7 @@
 
 enum { STEP = 10, KEYS = RECORDS_BIG / STEP, ONE_REQUEST = 128 << 10 };
 
-/* Memory for 64 numbers, as of the chunks that are shown. */
+/* Memory for 64 numbers is the ring of the shown chunks; `no_ring` makes its allocation fail. */
 static bool no_ring;
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -27,10 +27,10 @@ void *__wrap_malloc(size_t size)
 	return no_ring && size == 64 * sizeof(uint64_t) ? NULL : __real_malloc(size);
 }
 
-/* What the kernel is asked to read into the page cache, which has none of it before. */
+/* The requests to read into the page cache, which holds nothing of the file before. */
 static atomic_uint cached_requests;
 static atomic_bool begun;
-static int refusal; /* its errno, of each request; 0: there is none */
+static int refusal; /* the errno of each request; 0: the request succeeds */
 ssize_t __wrap_readahead(int fd, off64_t offset, size_t length);
 ssize_t __wrap_readahead(int fd, off64_t offset, size_t length)
 {
@@ -49,7 +49,7 @@ int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *p
 	return 0;
 }
 
-/* A machine on which other processes look at the page cache, of which nothing is there yet. */
+/* A machine on which other processes read by the page cache, which holds nothing yet. */
 static int setup_others(void **state)
 {
 	if (setup_big(state))
@@ -73,7 +73,7 @@ static void wait_for_all(void)
 	}
 }
 
-/* Of each STEP records some from one on, side by side. */
+/* Announces the records `from` to `from` + side_by_side - 1 of each STEP records. */
 static void announce(unsigned from, unsigned side_by_side)
 {
 	char text[RECORDS_BIG][16];
@@ -89,7 +89,7 @@ static void announce(unsigned from, unsigned side_by_side)
 	wait_for_all();
 }
 
-/* Blocks of the file that shared memory has not. */
+/* Returns how many blocks of the file are missing in shared memory. */
 static uint64_t blocks_missing(void)
 {
 	uint64_t end = f.size / ARENA_BLOCK, missing = 0, run, n;
@@ -115,7 +115,7 @@ static void records_when_nothing_was_read_then_they_go_to_the_page_cache(void **
 
 	(void)state;
 	announce(0, 1);
-	/* And pages of the tree, which this process reads. */
+	/* Requests for pages of the tree count too; this process reads those. */
 	assert_in_range(cached_requests, KEYS + 1, KEYS + 8);
 	assert_int_equal(blocks_missing(), all);
 	before = cached_requests;
@@ -149,7 +149,7 @@ static void records_when_a_value_was_read_then_they_go_to_shared_memory(void **s
 	assert_true(missing - blocks_missing() >= (uint64_t)KEYS * VALUE_BIG / ARENA_BLOCK);
 }
 
-/* As one that was opened for reading and is ended. */
+/* The other transaction has read and has ended. */
 static void records_when_another_transaction_read_then_they_go_to_shared_memory(void **state)
 {
 	struct snapshot other = f.snapshot;
@@ -190,7 +190,7 @@ static void records_when_others_do_not_look_there_then_they_go_to_shared_memory(
 	assert_int_equal(cached_requests, 0);
 }
 
-/* The tree is there by then: what is left is a request for each record. */
+/* The tree is in memory by then, so only a request for each record is left. */
 static void records_when_they_lie_in_two_chunks_then_one_request_each(void **state)
 {
 	uint64_t before;
@@ -203,7 +203,7 @@ static void records_when_they_lie_in_two_chunks_then_one_request_each(void **sta
 	assert_int_equal(io_counted(&f.io).requests - before, KEYS);
 }
 
-/* What the engine reads when nothing is announced, its own process reads. */
+/* Without an announcement the engine reads for its own process alone. */
 static void records_when_none_is_announced_then_the_engine_reads_for_this_process(void **state)
 {
 	(void)state;
@@ -223,7 +223,7 @@ static void fork_when_records_go_to_the_page_cache_then_the_child_begins_anew(vo
 	announce(0, 1);
 	before = cached_requests;
 	passed_on_forked(f.prefetch);
-	store_pass_on(&f.store, false); /* as store_forked() does */
+	store_pass_on(&f.store, false); /* as store_forked() does in a child */
 	announce(1, 1);
 	assert_in_range(cached_requests - before, KEYS, KEYS + 8);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what must be true of values that are placed between borders, whatever
- * their sizes. */
+/* Checks the rules for values that are placed between borders, for values of any size. */
 #include "env/compact_private.h"
 
 #include <errno.h>
@@ -15,7 +14,7 @@ enum { BORDER = 16, PAGE = 4096, MOST = 100, LEAVES = 400 };
 struct fixture {
 	struct places places;
 	uint64_t next;
-	uint8_t used[1 << 20]; /* pages that something stands in */
+	uint8_t used[1 << 20]; /* pages that are in use */
 };
 
 static int fixture_make(void **state)
@@ -45,8 +44,7 @@ static void use(struct fixture *f, uint64_t first, uint64_t pages)
 	}
 }
 
-/* One leaf whose values have these sizes; then what must be true of it is judged. Returns the
- * leaf's number. */
+/* Places one leaf with values of these sizes, and checks the rules. Returns the leaf's number. */
 static uint64_t leaf(struct fixture *f, const uint32_t *sizes, unsigned n, bool leaf_may)
 {
 	struct places *places = &f->places;
@@ -75,7 +73,7 @@ static uint64_t leaf(struct fixture *f, const uint32_t *sizes, unsigned n, bool 
 	return number;
 }
 
-/* All pages that nothing stands in are free, and named once, the highest first. */
+/* All unused pages are free, and each is listed once, the highest first. */
 static void assert_free_pages(struct fixture *f)
 {
 	struct places_walk walk;
@@ -120,7 +118,7 @@ static void gap_when_a_later_value_fits_then_it_stands_there(void **state)
 
 	assert_int_equal(leaf(f, sizes, 4, true), 28);
 	assert_int_equal(f->places.runs[0].number, 2);
-	assert_int_equal(f->places.runs[2].number, 12); /* all that was left */
+	assert_int_equal(f->places.runs[2].number, 12); /* all free pages that were left */
 	assert_int_equal(f->places.runs[1].number, 16);
 	assert_int_equal(f->places.runs[3].number, 25);
 	assert_int_equal(f->places.free, 0);

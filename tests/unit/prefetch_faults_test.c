@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks when the faults of a scan over what is in memory count as dear. */
+/* Checks when the page faults of a scan over cached data count as expensive. */
 #include "prefetch_fixture.h"
 
 #include "util/clock.h"
@@ -10,10 +10,11 @@
 
 #include <cmocka.h>
 
-/* A scan is judged by the bytes behind it, and by faults that are spread over the bytes in front of it. */
+/* A scan is judged by the bytes behind it, and by sample faults that are spread over the bytes in
+ * front of it. */
 enum { LOOKED_AT_BYTES = 4 << 20, AHEAD_BYTES = 32 << 20 };
 
-/* As a scan of a large set over single pages. */
+/* A scan of a large set whose pages are single ones. */
 static void scan_make(struct cursor *cursor)
 {
 	cursor_init(cursor, &f.snapshot, &f.tree, &f.order, NULL);
@@ -24,8 +25,8 @@ static void scan_make(struct cursor *cursor)
 	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + AHEAD_BYTES);
 }
 
-/* As a scan of a large set that goes over 4 MiB of it between two looks: at the cost of faults
- * alone, unless it computes, too. */
+/* Simulates a scan that has moved 4 MiB between two looks, at the cost of faults alone, or with
+ * `computed` nanoseconds of computing as well. */
 static bool is_dear(struct cursor *cursor, uint64_t touched, uint64_t computed)
 {
 	unmap_all();
@@ -41,7 +42,7 @@ static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void
 
 	(void)state;
 	scan_make(&cursor);
-	/* A thread that waits for a processor in between seems to have computed. */
+	/* A thread that waits for a processor in between looks as if it had computed. */
 	for (int i = 0; i < 1000 && !dear; i++)
 		dear = is_dear(&cursor, LOOKED_AT_BYTES, 0);
 	assert_true(dear);
@@ -55,7 +56,7 @@ static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void
 		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 0));
 }
 
-/* The same of a scan that goes on backwards: what it went over lies behind all that comes. */
+/* The same for a backward scan: the pages that it has passed lie at higher offsets. */
 static void faults_when_a_scan_goes_backwards_then_those_before_it_tell(void **state)
 {
 	struct cursor cursor;
@@ -70,7 +71,7 @@ static void faults_when_a_scan_goes_backwards_then_those_before_it_tell(void **s
 		dear = __real_faults_are_dear(f.prefetch, &cursor, AHEAD_BYTES, false);
 	}
 	assert_true(dear);
-	/* Less is left there than a thread's start takes. */
+	/* Fewer faults are left there than a thread's start costs. */
 	for (int i = 0; i < 200; i++) {
 		unmap_all();
 		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
@@ -80,8 +81,8 @@ static void faults_when_a_scan_goes_backwards_then_those_before_it_tell(void **s
 	}
 }
 
-/* As where the kernel's readahead has begun a file with single pages and gone on with large folios,
- * of each of which all is there with its first fault. */
+/* As when the kernel's readahead has begun the file with single pages and gone on with large
+ * folios: the first fault in a folio maps all of it. */
 static void faults_when_only_the_next_ones_cost_then_they_are_not_dear(void **state)
 {
 	uint64_t next = (uint64_t)2 * LOOKED_AT_BYTES, far = next + STORE_FAULT * 16;
@@ -99,8 +100,8 @@ static void faults_when_only_the_next_ones_cost_then_they_are_not_dear(void **st
 	}
 }
 
-/* A program that copies each value into fresh memory takes faults that no other thread
- * can take for it. */
+/* A program that copies each value into fresh memory takes faults that no other thread can take for
+ * it. */
 static void faults_when_they_are_for_other_memory_then_they_are_not_dear(void **state)
 {
 	struct cursor cursor;
@@ -123,7 +124,7 @@ static void faults_when_they_are_for_other_memory_then_they_are_not_dear(void **
 	}
 }
 
-/* As when another thread goes on with a cursor, or a forked child. */
+/* As when another thread, or a forked child, goes on with a cursor. */
 static void faults_when_another_thread_had_taken_more_then_they_are_not_dear(void **state)
 {
 	struct cursor cursor;
@@ -138,7 +139,7 @@ static void faults_when_another_thread_had_taken_more_then_they_are_not_dear(voi
 	}
 }
 
-/* The faults before belong to another scan, however many they were. */
+/* The earlier faults belong to another scan, and their number does not matter. */
 static void faults_when_the_cursor_was_set_elsewhere_then_it_is_looked_at_anew(void **state)
 {
 	struct cursor cursor;
@@ -156,7 +157,8 @@ static void faults_when_the_cursor_was_set_elsewhere_then_it_is_looked_at_anew(v
 	}
 }
 
-/* While a writer commits, nothing of a file on a network is known to be in memory. */
+/* While a writer commits, the library does not know which pages of a file on a network are in
+ * memory. */
 static void faults_when_nothing_is_known_of_the_file_then_they_are_not_dear(void **state)
 {
 	struct cursor cursor;

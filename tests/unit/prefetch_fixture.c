@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how the data set is made, and how the prefetch thread is watched. */
+/* Makes the data set, and watches the prefetch thread. */
 #include "prefetch_fixture.h"
 
 #include "origin/origin.h"
@@ -23,7 +23,8 @@
 
 struct prefetch_fixture f;
 
-/* The prefetch thread waits for work by this call alone; without a bound when it has come to rest before. */
+/* The prefetch thread waits for work by this call alone. It waits without a bound if it was at rest
+ * before. */
 static sem_t idle;
 
 bool __real_lmdbio_core_clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
@@ -142,8 +143,8 @@ static void many_put(unsigned records, size_t size)
 	free(bytes);
 }
 
-/* The newest snapshot of the place, in an arena that nobody else knows of, or in the page cache,
- * which has it from the writing. */
+/* Looks at the newest snapshot of the place, in an arena that no other process knows, or in the
+ * page cache, which holds the file since it was written. */
 static void look(enum store_kind kind)
 {
 	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A data set with a prefetch thread in front of it, for the tests of what that
- * reads and maps. What it waits for, maps and asks of the machine is seen and may be set; see the
- * wraps in tests/unit/Makemodule.am. */
+/* Makes a data set with a prefetch thread, for the tests of what the thread reads and maps. Its
+ * waits, its maps and its questions about the machine are recorded and can be set; see the wraps in
+ * tests/unit/Makemodule.am. */
 #ifndef LMDBIO_TESTS_PREFETCH_FIXTURE_H
 #define LMDBIO_TESTS_PREFETCH_FIXTURE_H
 
@@ -38,50 +38,51 @@ extern struct prefetch_fixture {
 	struct snapshot snapshot;
 	struct tree tree;
 	struct comparators order;
-	struct lookups lookups; /* of the snapshot, after watch_lookups() */
+	struct lookups lookups; /* the snapshot's lookups, after watch_lookups() */
 	struct identity identity;
 	char node[32];
-	struct arena *others[OTHERS]; /* as processes of the node have them */
-	size_t in_flight;             /* at most */
-	bool busy;                    /* the machine's processors */
-	bool dear;                    /* a scan's faults, whatever they take */
+	struct arena *others[OTHERS]; /* arenas of other simulated processes of the node */
+	size_t in_flight;             /* the most reads that were in flight */
+	bool busy;                    /* whether the machine's processors are busy */
+	bool dear;                    /* whether a scan's faults count as expensive */
 	unsigned maps[MAPS];          /* how often each STORE_FAULT of the file was mapped */
 	uint64_t cold; /* the one chunk that is not in the page cache; ALL_COLD; or 0 */
-	unsigned maps_waited;         /* of them had been mapped when a read was first waited for */
+	unsigned maps_waited; /* how many maps were made before the first wait for a read */
 } f;
 
-/* How often a part of the file was mapped, all together. */
+/* Returns how many times any part of the file was mapped. */
 unsigned maps_count(void);
 
-/* Until the prefetch thread has nothing more to do; the bound is for one that never stops. */
+/* Waits until the prefetch thread has no more work; the bound catches a thread that never stops. */
 void assert_comes_to_rest(void);
-/* The same of a prefetch thread that has to look at what its streams' programs have taken until
- * now. */
+/* The same for a prefetch thread that must first look at what the programs of its streams have read
+ * so far. */
 void assert_comes_to_rest_again(void);
 
-/* Whatever the fixture says. */
+/* The library's own function, regardless of the fixture's `dear`. */
 bool __real_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
 			    bool forward);
 
-/* From now on the snapshot's lookups are watched, until the end. */
+/* Watches the snapshot's lookups from now on, until the test ends. */
 void watch_lookups(void);
-/* A record by its key. Returns where the value stands in the file. */
+/* Looks up a record by its key. Returns the value's offset in the file. */
 uint64_t look_up(unsigned record);
 
 void key_make(char key[16], MDB_val *value, unsigned i);
 
 uint64_t bytes_read(void);
 
-/* Page faults of this thread until now. */
+/* Returns this thread's page faults so far. */
 uint64_t faults_now(void);
-/* Goes over bytes of the window as a program does; returns how many faults that took. */
+/* Reads bytes of the window as a program does; returns how many faults that took. */
 uint64_t faults_over(uint64_t offset, uint64_t length);
-/* Leaves no page of the window mapped. */
+/* Removes all pages of the window from the page table. */
 void unmap_all(void);
-/* Shows the same bytes in single pages from an offset on, whatever the file system of the data has. */
+/* Maps the bytes from an offset on in single pages, whatever folios the file system uses. */
 void single_pages_show(uint64_t offset, size_t length);
 
-/* In an arena that nobody else knows of, or in the page cache, which has it from the writing. */
+/* Makes the set, in an arena that no other process knows, or in the page cache, which holds the
+ * file since it was written. */
 int setup_big(void **state);
 int setup_large(void **state);
 int setup_longer(void **state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which reading is left to a kernel that reads far ahead by itself, and
- * how far it says that it does. */
+/* Checks which reads are left to a kernel that itself reads far ahead, and how the test finds out
+ * how far. */
 #include "prefetch_fixture.h"
 
 #include "io/io_page_cache.h"
@@ -22,7 +22,7 @@ enum { FAR = 8 << 20, DEFAULT = 128 << 10, ENOUGH = 3 + CURSOR_PACE_FIRST, ROUND
 static struct comparators order;
 static struct lookups lookups;
 
-/* The kernel reads so far ahead, and nothing is in memory. */
+/* Simulates a kernel that reads so far ahead, with an empty page cache. */
 static void kernel_is(uint64_t bytes)
 {
 	f.prefetch->options.kernel = true;
@@ -30,7 +30,7 @@ static void kernel_is(uint64_t bytes)
 	order = f.order;
 }
 
-/* Whether a cursor that has gone some steps is looked ahead of. */
+/* Returns whether a cursor that has gone some steps has a look-ahead. */
 static bool is_looked_ahead_of(MDB_cursor_op first, MDB_cursor_op next)
 {
 	struct cursor cursor;
@@ -62,7 +62,7 @@ static void scan_when_the_kernel_reads_little_ahead_then_we_do(void **state)
 	assert_true(is_looked_ahead_of(MDB_FIRST, MDB_NEXT));
 }
 
-/* With MDB_NORDAHEAD, or where faults are not what reads. */
+/* With MDB_NORDAHEAD, or where the file is not read by page faults. */
 static void scan_when_the_kernel_was_told_not_to_then_we_do(void **state)
 {
 	(void)state;
@@ -78,7 +78,7 @@ static void scan_when_backwards_then_we_do(void **state)
 	assert_true(is_looked_ahead_of(MDB_LAST, MDB_PREV));
 }
 
-/* What comes next lies farther away than the kernel looks. */
+/* The next value lies farther away than the kernel reads ahead. */
 static void scan_when_places_are_far_apart_then_we_do(void **state)
 {
 	(void)state;
@@ -86,7 +86,7 @@ static void scan_when_places_are_far_apart_then_we_do(void **state)
 	assert_true(is_looked_ahead_of(MDB_FIRST, MDB_NEXT));
 }
 
-/* Whether records that are looked up in such steps are. */
+/* Returns whether lookups with this step have a look-ahead. */
 static bool is_looked_up_ahead(unsigned step)
 {
 	char text[16];
@@ -113,7 +113,7 @@ static void lookups_when_in_order_then_they_are_left_to_it(void **state)
 	assert_int_equal(f.prefetch->crew.count, 0);
 }
 
-/* It would bring what lies between, too. */
+/* The kernel would also read the records between. */
 static void lookups_when_of_each_third_then_we_do(void **state)
 {
 	(void)state;
@@ -121,7 +121,7 @@ static void lookups_when_of_each_third_then_we_do(void **state)
 	assert_true(is_looked_up_ahead(3));
 }
 
-/* What a shell finds, for a file on whatever the test runs on. */
+/* Compares the answer with sysfs as a shell reads it, for a file on any device. */
 static void ahead_when_asked_then_what_sysfs_says(void **state)
 {
 	char command[256], said[32] = "";
@@ -150,7 +150,7 @@ static void ahead_when_no_device_tells_then_nothing(void **state)
 	(void)state;
 	assert_int_equal(io_kernel_ahead(-1), 0);
 	assert_true(fd >= 0);
-	/* What the kernel keeps for itself has no such place. */
+	/* A file of the kernel's own mounts has no such entry. */
 	assert_in_range(io_kernel_ahead(fd), 0, DEFAULT);
 	close(fd);
 }

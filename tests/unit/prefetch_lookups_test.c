@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which records that are looked up by their keys are taken to come in
- * equal steps, and what is read ahead of them then. */
+/* Checks which lookups by key count as a series of equal steps, and what is then read ahead of
+ * them. */
 #include "prefetch_fixture.h"
 
 #include "util/checked.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* Lookups from the first on after which a look-ahead begins; of which far fewer would be chance. */
+/* The number of lookups after which a look-ahead begins. Far fewer equal steps could be chance. */
 enum { ENOUGH = 3 + CURSOR_PACE_FIRST, EACH = 8 };
 
 static int setup_lookups(void **state)
@@ -62,7 +62,7 @@ static void records_when_looked_up_in_order_then_the_next_are_brought(void **sta
 	assert_true(is_there(last + 2 * (last - first)));
 }
 
-/* By a cursor, too, and with a record looked up twice now and then. */
+/* Also by a cursor, with a record that is looked up twice now and then. */
 static void records_when_set_by_a_cursor_then_the_same(void **state)
 {
 	static struct comparators order;
@@ -83,8 +83,8 @@ static void records_when_set_by_a_cursor_then_the_same(void **state)
 	cursor_leave(&cursor);
 }
 
-/* What lies between is not wanted here, and each value is more than what two share a request for.
- */
+/* The records between are not wanted here, and each value is larger than what two requests are
+ * joined over. */
 static void each_nth_record_then_those_alone_are_brought(void **state)
 {
 	unsigned record = 0;
@@ -135,7 +135,7 @@ static void pattern_when_it_breaks_then_the_look_ahead_ends(void **state)
 	assert_int_equal(streams(), 0);
 }
 
-/* As with a transaction for each record. */
+/* The program uses a transaction for each record. */
 static void transaction_when_it_ends_then_the_look_ahead_goes_on(void **state)
 {
 	(void)state;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what the prefetch thread brings in front of a cursor, and what it maps of what
- * is in memory. */
+/* Checks what the prefetch thread reads ahead of a cursor, and which cached pages it maps. */
 #include "prefetch_fixture.h"
 
 #include "util/checked.h"
@@ -44,8 +43,8 @@ static const uint8_t *cursor_step(struct cursor *cursor)
 	return data.mv_data;
 }
 
-/* A branch that the program has found in memory has never been brought, and the way from one leaf
- * to the next leads over it. */
+/* The program has found the branch in memory, so no thread has loaded it. The way from one leaf to
+ * the next leads over that branch. */
 static void scan_when_its_branch_was_never_brought_then_it_is_looked_ahead_of(void **state)
 {
 	unsigned record = RECORDS_LONG - 100, behind = RECORDS_LONG - 51;
@@ -79,7 +78,8 @@ static void map_when_all_is_there_then_the_program_takes_no_fault(void **state)
 	assert_in_range(faults_over(offset, length), 0, without / 8);
 }
 
-/* What lies in memory is gone over by a thread, and then it is the program's without a fault. */
+/* The prefetch thread takes the faults of cached pages, and the program then reads them without a
+ * fault. */
 static void scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it(void **state)
 {
 	uint64_t without;
@@ -100,10 +100,10 @@ static void scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it(void *
 	cursor_leave(&cursor);
 }
 
-/* A scan over what is in memory, some steps of which take it from one value to another. */
+/* A scan over cached data; some of its steps move it from one value to another. */
 struct mapped_scan {
 	struct cursor cursor;
-	uint64_t at; /* where in the file the value is */
+	uint64_t at; /* the value's offset in the file */
 };
 
 static void mapped_begin(struct mapped_scan *scan)
@@ -125,7 +125,7 @@ static void mapped_steps(struct mapped_scan *scan, unsigned steps)
 	scan->at = (uint64_t)(value - f.window.base);
 }
 
-/* How many of a part's faults have not been taken. */
+/* Returns how many pieces of STORE_FAULT bytes are not mapped. */
 static unsigned unmapped(uint64_t from, uint64_t to)
 {
 	unsigned n = 0;
@@ -135,7 +135,8 @@ static unsigned unmapped(uint64_t from, uint64_t to)
 	return n;
 }
 
-/* One database of several, the pieces of which are asked for as they come. */
+/* The database is one of several in the file, and its pieces are asked for as the scan reaches
+ * them. */
 static void scan_when_its_database_is_a_part_of_the_file_then_all_of_it_is_mapped(void **state)
 {
 	struct mapped_scan scan;
@@ -155,7 +156,7 @@ static void scan_when_its_database_is_a_part_of_the_file_then_all_of_it_is_mappe
 	cursor_leave(&scan.cursor);
 }
 
-/* The end of what has been mapped. */
+/* Returns the end of what has been mapped. */
 static uint64_t mapped_end(void)
 {
 	unsigned i = MAPS;
@@ -167,7 +168,8 @@ static uint64_t mapped_end(void)
 
 enum { AHEAD_MAPPED = 8 << 20 };
 
-/* A chunk more, as whole ones come, and what the prefetch thread does not look at each step for. */
+/* Maps come in whole chunks, so one chunk more is allowed, and the part that the prefetch thread
+ * adds only at its next look. */
 static void assert_maps_8_mib_ahead(unsigned steps)
 {
 	struct mapped_scan scan;
@@ -194,8 +196,8 @@ static void scan_of_leaves_when_it_is_long_then_no_more_are_mapped_ahead(void **
 	assert_maps_8_mib_ahead(3000);
 }
 
-/* Some stream's bytes have to be read, and another's to be mapped: what has come is not kept until
- * all has been mapped. */
+/* One stream's bytes have to be read, another stream's bytes to be mapped. The finished read is not
+ * kept back until all is mapped. */
 static void read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that(void **state)
 {
 	const uint64_t chunks = 8, size = ARENA_CHUNK;
@@ -218,7 +220,7 @@ static void read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that(void *
 	assert_in_range(f.maps_waited, 0, 2 * size / STORE_FAULT);
 }
 
-/* What is in memory has not been brought. */
+/* Pages that were already in memory were not read ahead. */
 static void scan_when_nothing_was_read_for_it_then_nothing_of_that_counts_as_used(void **state)
 {
 	uint64_t used = stats_get(STATS_PREFETCH_USED);
@@ -232,8 +234,8 @@ static void scan_when_nothing_was_read_for_it_then_nothing_of_that_counts_as_use
 	assert_int_equal(stats_get(STATS_PREFETCH_USED), used);
 }
 
-/* Goes on to the end of the data with a look-ahead that has once been begun; returns whether it
- * still has one then. */
+/* Scans to the end of the data with a look-ahead that has begun; returns whether the look-ahead is
+ * still there then. */
 static bool is_mapped_until_the_end(void)
 {
 	struct mapped_scan scan;
@@ -278,7 +280,8 @@ static void *snapshot_again(void *argument)
 	return NULL;
 }
 
-/* Another thread's transactions begin while somebody writes; the thread sanitizer looks on. */
+/* Another thread begins transactions while another program writes. ThreadSanitizer looks for
+ * races. */
 static void scan_when_newer_snapshots_begin_then_it_goes_on(void **state)
 {
 	struct mapped_scan scan;
@@ -293,8 +296,8 @@ static void scan_when_newer_snapshots_begin_then_it_goes_on(void **state)
 	cursor_leave(&scan.cursor);
 }
 
-/* Goes on while the prefetch thread is kept from doing anything; nothing behind the program's back
- * is mapped then, but all in front of it. */
+/* Goes on while the prefetch thread is blocked. Then the thread maps nothing behind the program,
+ * but all in front of it. */
 static void overtake(struct mapped_scan *scan, unsigned steps)
 {
 	uint64_t from, to;

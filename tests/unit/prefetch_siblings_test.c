@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks when the other children of a branch page are read, after lookups in no order have waited for
+/* Checks when the other children of a branch page are read after random lookups have waited for
  * some of them. */
 #include "prefetch_fixture.h"
 
@@ -154,7 +154,7 @@ static void leaves_when_they_hold_the_values_then_not_read(void **state)
 	assert_int_equal(children_there(numbers[0]), LEAVES);
 }
 
-/* What is in memory is not waited for: that it was is said here. */
+/* A cached page causes no wait, so this function reports the miss itself. */
 static void miss(unsigned record, uint64_t page)
 {
 	char text[16];
@@ -181,8 +181,8 @@ static void leaves_when_the_page_cache_has_them_then_the_kernel_reads_the_others
 		miss(0, numbers[0]);
 	assert_int_equal(begun, 0);
 	miss(0, numbers[0]);
-	assert_int_equal(begun, count - 1); /* the first one has been looked at */
-	/* As long as memory may have them. */
+	assert_int_equal(begun, count - 1); /* the first child was looked up */
+	/* The others are not asked for again as long as they may still be in memory. */
 	for (unsigned i = 1; i < count + WAITS; i++)
 		miss(0, numbers[0]);
 	assert_int_equal(begun, count - 1);

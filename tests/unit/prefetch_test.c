@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what the prefetch thread reads for an announced range, and what it does when
- * storage fails. */
+/* Checks what the prefetch thread reads for an announced range, and what it does when storage
+ * fails. */
 #include "prefetch_fixture.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@ static void announce(const MDB_val *first, const MDB_val *last)
 	assert_comes_to_rest();
 }
 
-/* All of it, but as a part: what is wanted of a part is asked for page by page, again and again
- * until it has come. */
+/* Announces all records, but as a range with a beginning. The engine asks for such a range page by
+ * page, again and again until it has come. */
 static void announce_from_first(void)
 {
 	char text[16];
@@ -55,12 +55,12 @@ static void range_when_one_process_scans_then_all_reads_are_its_own(void **state
 	(void)state;
 	store_scan(&f.store, 1);
 	announce(NULL, NULL);
-	/* Not more than room for looking ahead. */
+	/* No more than the room for look-ahead. */
 	assert_int_equal(f.in_flight, AHEAD / ARENA_CHUNK);
 	store_scan(&f.store, -1);
 }
 
-/* Their leaves are known from one branch to the next alone, and those from the root. */
+/* The engine learns the leaves from one branch at a time, and the branches from the root. */
 static void range_of_small_values_when_wanted_then_many_reads_are_in_flight(void **state)
 {
 	(void)state;
@@ -85,7 +85,7 @@ static void range_when_eight_processes_scan_then_they_share_the_reads_in_flight(
 	store_scan(&f.store, -1);
 }
 
-/* A tenth of the records, and the tree above them; an end in the middle of a leaf is one too. */
+/* A tenth of the records, and the tree above them; the range may end in the middle of a leaf. */
 static void range_when_it_ends_early_then_the_rest_is_left(void **state)
 {
 	unsigned records = (unsigned)f.tree.record.entries;
@@ -100,7 +100,7 @@ static void range_when_it_ends_early_then_the_rest_is_left(void **state)
 	assert_true(bytes_read() <= f.size / 10 * 2 + ARENA_CHUNK);
 }
 
-/* The bytes that the sizes promise are not there. */
+/* The file does not have the bytes that the sizes promise. */
 static void hints_when_sizes_are_absurd_then_only_sound_keys_are_brought(void **state)
 {
 	char text[16];
@@ -132,7 +132,8 @@ static void range_when_every_read_fails_then_the_loader_rests(void **state)
 	assert_int_equal(bytes_read(), 0);
 }
 
-/* Not from the first read on: there are ranges in the queue then, and reads in flight. */
+/* The fault does not begin with the first read: by then there are ranges in the queue, and reads in
+ * flight. */
 static void range_when_reads_begin_to_fail_then_the_loader_rests(void **state)
 {
 	(void)state;
@@ -154,7 +155,7 @@ static void range_when_one_read_has_failed_then_the_next_brings_all(void **state
 	assert_true(store_covers(&f.store, low, f.size - low));
 }
 
-/* Then the next one finds all that it needs again. */
+/* Afterwards the next range allocates again all that it needs. */
 static void range_when_it_has_come_then_threads_and_memory_go_after_a_while(void **state)
 {
 	bool rests;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that the processors that one may use follow from made-up machines. */
+/* Checks how many processors a process may use, on simulated machines. */
 #include "util/group.h"
 
 #include "machine_files.h"
@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* After those that it needs. */
+/* cmocka.h needs the headers above. */
 #include <cmocka.h>
 
 enum { MANY = 1 << 20 };

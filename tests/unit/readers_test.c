@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks the reader table of LMDB 1.0's lock file: its bytes, its slots, and the death of their
- * holders. */
+/* Checks the reader table of LMDB 1.0's lock file: its bytes, its slots, and what happens when a
+ * slot's owner dies. */
 #include "env/readers.h"
 
 #include "env_fixture.h"
@@ -62,8 +62,8 @@ static void file_read(const struct fixture *f, uint8_t *bytes, size_t length)
 	close(fd);
 }
 
-/* Runs `child` in a process that waits in it for SIGKILL; returns once it has said that it is
- * there. */
+/* Runs `child` in a process that waits in it for SIGKILL; returns once the child has reported that
+ * it waits. */
 static pid_t child_start(const struct fixture *f, void (*child)(const struct fixture *f))
 {
 	int said[2];
@@ -235,12 +235,12 @@ static void open_when_lmdb_0_9_uses_the_file_then_version_mismatch(void **state)
 	pid = child_start(&f, hold_other_lock_file);
 	assert_int_equal(readers_open(&readers, f.lock, 0644, 4, false), MDB_VERSION_MISMATCH);
 	child_kill(pid);
-	/* No process has it open any more: it is made anew. */
+	/* No process has the file open any more, so the table is made anew. */
 	f.readers = table_open(&f, 4, false);
 	tear_down(&f);
 }
 
-/* Whether another process would take this one for alive, which a child that asks is. */
+/* Whether another process would take this one for alive: a child asks. */
 static bool is_shown_alive(const struct fixture *f)
 {
 	pid_t parent = getpid(), child = fork();
@@ -281,7 +281,8 @@ static void close_when_another_environment_reads_then_its_slot_stays(void **stat
 	tear_down(&f);
 }
 
-/* No step of lmdbio's runs in the child of a bare system call, whose memory says that it is its parent. */
+/* A child of a bare system call runs no code of lmdbio at the fork, so its memory still has the
+ * parent's process id. */
 static void take_when_a_bare_child_has_inherited_the_slot_then_bad_rslot(void **state)
 {
 	struct fixture f;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what is read from the environment, and what is said of a value that
- * makes no sense. */
+/* Checks which settings are read from the environment, and what the library reports about a value
+ * that makes no sense. */
 #include "util/settings.h"
 
 #include "child_said.h"
@@ -17,7 +17,7 @@
 
 enum { SAID = 4096 };
 
-/* Standard error of the child: the complaints, then this line. */
+/* The child's standard error has the complaints, then this line. */
 static void print_settings(void)
 {
 	const struct settings *s = settings_get();

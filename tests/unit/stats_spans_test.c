@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* After those that it needs. */
+/* cmocka.h needs the headers above. */
 #include <cmocka.h>
 
 #include <inttypes.h>
@@ -64,7 +64,7 @@ static void waits_are_in_the_span_in_which_they_ended(void **state)
 	sum = sum_at(slot, 100, 300);
 	assert_int_equal(sum.scale, 1);
 	assert_true(sum.spans[0] == 15 && sum.spans[50] == 9);
-	/* Later than the coarsest scale has spans for. */
+	/* A wait later than the coarsest scale's last span. */
 	stats_spans_add(slot, UINT64_MAX, 10);
 	sum = sum_at(slot, 100, UINT64_MAX / second);
 	assert_true(sum.spans[0] == 24 && sum.spans[STATS_SPANS - 1] == 10);
@@ -135,7 +135,7 @@ static void opened_process_tells_its_waits_over_time(void **state)
 	waited = report.sum.counters[STATS_WAIT_NS];
 	/* Another second may have begun. */
 	assert_true(waited >= 5 && report.sum.spans[0] + report.sum.spans[1] == waited);
-	/* What was counted before the first open is there still. */
+	/* Counts from before the first open are kept. */
 	assert_true(report.sum.sizes[20] == 3);
 	stats_format_json(&report, text, sizeof(text));
 	assert_non_null(strstr(text, "\"began\": "));

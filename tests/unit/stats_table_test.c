@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that counters outlive their process, and which table a process takes for one. */
+/* Checks that counters outlive their process, and which table a process accepts as its own. */
 #include "util/stats.h"
 #include "util/clock.h"
 #include "util/stats_private.h"
@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* After those that it needs. */
+/* cmocka.h needs the headers above. */
 #include <cmocka.h>
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static int in_child(void (*body)(struct stats_table *table), struct stats_table 
 	return status;
 }
 
-/* A process that takes `table` for its own, as a program of lmdbio-run's does. */
+/* A process that joins `table`, as a program of lmdbio-run does. */
 static void join(struct stats_table *table)
 {
 	char where[STATS_WHERE];
@@ -230,7 +230,8 @@ static void join_as_another_user(struct stats_table *table)
 	if (setgid(NOBODY) || setuid(NOBODY))
 		_exit(2);
 	rc = stats_table_join(&joined, where);
-	/* By its own descriptor, too, which it has inherited: what counts is to whom it belongs. */
+	/* The process is refused even with a descriptor of its own that it has inherited: what
+	 * counts is the owner. */
 	snprintf(where, sizeof(where), "%ld/%d/%llu", (long)getpid(), table->fd,
 		 (unsigned long long)table->inode);
 	_exit(!rc || !stats_table_join(&joined, where));
@@ -297,7 +298,7 @@ static void slots_of_dead_processes_are_given_again(void **state)
 	stats_table_close(&table);
 }
 
-/* A program that forks workers all its life: its table takes no more memory, and no wait is lost. */
+/* A program that forks workers all its life: its table does not grow, and no wait is lost. */
 static void table_of_many_dead_processes_stays_small(void **state)
 {
 	const uint64_t second = UINT64_C(1000000000), first = clock_now() - 50 * second;
@@ -377,7 +378,7 @@ static const struct stats_process *row_of(const struct stats_process *rows, size
 	return NULL;
 }
 
-/* A process with a table of its own, until the pipe's other end closes. */
+/* A process with a table of its own, which runs until the pipe's other end closes. */
 static pid_t alone_start(int ready[2], int hold[2])
 {
 	pid_t pid;
@@ -432,7 +433,8 @@ static void processes_of_the_node_are_found(void **state)
 	free(rows);
 }
 
-/* Whether this process has a table of its own: before it reads, and after one of the ways to come by it. */
+/* Checks whether this process has a table of its own, before it reads and after one of the ways to
+ * get a table. */
 static void read_and_exit(void (*read_some)(void))
 {
 	int answer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what the counters tell, to whom, and when they keep silent. */
+/* Checks what the counters report, to which reader, and when they report nothing. */
 #include "util/stats.h"
 
 #include "child_said.h"
@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* After those that it needs. */
+/* cmocka.h needs the headers above. */
 #include <cmocka.h>
 
 #include <dirent.h>
@@ -134,7 +134,7 @@ static void stats_call_without_size_fails(void **state)
 
 /* --- the report ------------------------------------------------------------------------------ */
 
-/* The library's destructor in a child under LMDBIO_STATS=`value`. */
+/* Runs the library's destructor in a child with LMDBIO_STATS=`value`. */
 static void end_under(const char *value, void (*body)(void), char *said, size_t size)
 {
 	if (value)
@@ -353,7 +353,7 @@ static int directory_teardown(void **state)
 	return rmdir(directory);
 }
 
-/* The only file there is in the directory. */
+/* Asserts that it is the only file in the directory. */
 static void directory_only(char *name, size_t size)
 {
 	DIR *dir = opendir(directory);

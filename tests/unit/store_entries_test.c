@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that page-table entries are made ahead of a program by as little work
- * as the machine asks for. */
+/* Checks that page-table entries are made ahead of a program with as little work as the machine
+ * needs. */
 #include "store_fixture.h"
 
 #include <setjmp.h>
@@ -18,9 +18,9 @@
 
 enum { PIECES = (SIZE - ARENA_CHUNK) / STORE_FAULT };
 
-static uint64_t now, tick; /* nanoseconds; of a look at the clock */
-static unsigned calls;     /* for entries */
-static size_t asked;       /* bytes of the largest of them */
+static uint64_t now, tick; /* nanoseconds; `tick` is what a look at the clock takes */
+static unsigned calls;     /* to the kernel, for entries */
+static size_t asked;       /* bytes of the largest call */
 static bool refused;       /* storage fails */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
@@ -58,7 +58,7 @@ static int setup(void **state)
 	return reader_open(&f->first, f, STORE_CACHE, true);
 }
 
-/* What a look at all pages of a piece takes, as the clock tells. */
+/* look_ns: what a look at all pages of a piece takes by the clock. */
 static void map_all(struct fixture *f, uint64_t look_ns)
 {
 	tick = look_ns;
@@ -67,7 +67,7 @@ static void map_all(struct fixture *f, uint64_t look_ns)
 	store_map(&f->first.store, ARENA_CHUNK, SIZE - ARENA_CHUNK);
 }
 
-/* Bytes of a reader's window that have entries. */
+/* Returns how many bytes of a reader's window have entries. */
 static unsigned long mapped(const struct reader *reader)
 {
 	char said[MAP_LINE];
@@ -80,7 +80,7 @@ static void map_when_looks_are_dear_then_each_page_is_asked_for(void **state)
 {
 	struct fixture *f = *state;
 
-	/* However often: nothing cheaper is tried. */
+	/* Each time again: the store tries nothing cheaper. */
 	for (unsigned i = 0; i < 3; i++) {
 		map_all(f, 100000);
 		assert_int_equal(calls, PIECES);
@@ -89,7 +89,7 @@ static void map_when_looks_are_dear_then_each_page_is_asked_for(void **state)
 	assert_in_range(mapped(&f->first), SIZE - ARENA_CHUNK, SIZE);
 }
 
-/* A look at it would be a signal. */
+/* Reading the page would be a signal. */
 static void map_when_a_page_cannot_be_read_then_nothing_behind_it(void **state)
 {
 	struct fixture *f = *state;

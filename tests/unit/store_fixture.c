@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how the file and its readers are made. */
+/* Makes a file and two readers of it that share an arena. */
 #include "store_fixture.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what stands under the window of a forked child. */
+/* Checks what a forked child's window shows. */
 #include "store_fixture.h"
 
 #include <setjmp.h>
@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-/* Whether something holds in a forked child, with the store as an environment's fork makes it. */
+/* Whether `holds` returns true in a forked child, with the store prepared as an environment's fork
+ * does. */
 static bool holds_in_a_child(struct store *store, bool (*holds)(struct store *store))
 {
 	pid_t child;

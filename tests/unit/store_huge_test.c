@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a window shows a huge page of the arena by one entry of the page
- * table, whoever brought its two halves and in whichever order. */
+/* Checks that a window shows a huge page of the arena by one entry of the page table, whichever
+ * process loaded its two halves and in whichever order. */
 #include "store_fixture.h"
 
 #include "arena/arena_private.h"
@@ -18,7 +18,7 @@
 
 enum { PAIR = 4, OTHER = PAIR + 1 }; /* the chunks of the huge page */
 
-/* A window may show a huge page as one only from a multiple of its size on. */
+/* A window can show a huge page as one only from a multiple of the huge page's size on. */
 static void align(struct reader *reader, const struct fixture *f)
 {
 	uint8_t *place =
@@ -32,7 +32,8 @@ static void align(struct reader *reader, const struct fixture *f)
 	reader->store.file.base = reader->base;
 }
 
-/* Both readers' arena, with a huge page for the pair. false: this kernel makes none. */
+/* Both readers join the arena, with a huge page for the pair. Returns false if this kernel makes
+ * none. */
 static bool begin(struct fixture *f)
 {
 	align(&f->first, f);
@@ -59,7 +60,7 @@ static void load(struct fixture *f, uint64_t chunk)
 	assert_int_equal(store_finish(&reader->store, &load, place, 0, length), 0);
 }
 
-/* Kibibytes of the pair's part of a window that stand in entries of a huge page each. */
+/* Returns how many KiB of the pair's part of a window have huge-page entries. */
 static unsigned long mapped_as_one(const struct reader *reader)
 {
 	char said[MAP_LINE];
@@ -97,7 +98,7 @@ static void halves_when_loaded_backwards_then_the_same(void **state)
 	assert_shown_as_one(&f->first);
 }
 
-/* A program that was waiting for the first has entries of its pages. */
+/* A program that waited for the first half already has entries for its pages. */
 static void halves_when_the_first_was_in_use_then_the_same(void **state)
 {
 	struct fixture *f = *state;
@@ -110,7 +111,7 @@ static void halves_when_the_first_was_in_use_then_the_same(void **state)
 	assert_shown_as_one(&f->first);
 }
 
-/* It asks for the first only. */
+/* The other process asks for the first half only. */
 static void halves_when_another_process_wants_one_then_it_has_both(void **state)
 {
 	struct fixture *f = *state;
@@ -151,7 +152,7 @@ static void halves_when_a_newer_snapshot_comes_then_the_file_is_shown(void **sta
 	assert_right(&f->first, 0, SIZE);
 }
 
-/* A kernel without huge pages shows the same bytes. */
+/* Marks the pair as huge; a kernel without huge pages shows the same bytes. */
 static void be_huge(struct arena *arena)
 {
 	struct arena_group *group = arena_group_need(arena, PAIR, arena->row);
@@ -160,7 +161,8 @@ static void be_huge(struct arena *arena)
 	atomic_fetch_or(&group->huge[PAIR % ARENA_GROUP / 64], UINT64_C(3) << PAIR % 64);
 }
 
-/* As a container's look-ahead: a chunk comes in one piece, whatever of it is there. */
+/* As a container's look-ahead does: it loads a chunk in one piece, even if parts of it are
+ * there. */
 static void plan_whole(struct reader *reader, uint64_t chunk, struct store_load *load)
 {
 	uint64_t length = ARENA_CHUNK;
@@ -173,7 +175,7 @@ static void plan_whole(struct reader *reader, uint64_t chunk, struct store_load 
 	assert_int_equal(load->length, ARENA_CHUNK);
 }
 
-/* A decoder that fails has written anything. */
+/* A decoder that fails may have written any bytes. */
 static void decode_in_vain(struct reader *reader, const struct store_load *load)
 {
 	uint8_t *buffer = malloc(load->length), *place = store_place(load);
@@ -202,7 +204,7 @@ static void half_when_a_block_of_it_is_in_use_then_nothing_is_decoded_over_it(vo
 	assert_right(&f->second, used, ARENA_BLOCK);
 }
 
-/* What nothing has been seen of is decoded where it stays. */
+/* A half that no process has mapped is decoded in its final place. */
 static void half_when_none_of_it_is_in_use_then_it_is_decoded_in_its_place(void **state)
 {
 	struct fixture *f = *state;

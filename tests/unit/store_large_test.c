@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests that a window far larger than its file, as of a data set that was made with a map of a TiB,
- * costs what the file does. */
+/* Tests that a window far larger than its file costs only what the file needs, as for a data set
+ * that was made with a map of a TiB. */
 #include "store_fixture.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ enum { WINDOW_SHIFT = 40 };
 #endif
 enum { TABLE_PAGES_MOST = 8 };
 
-/* Pages of what is known of the chunks; all of it lies behind the first table. */
+/* Returns the resident pages of the tables of chunk states; all tables lie behind the first one. */
 static size_t pages_of_tables(const struct store *store)
 {
 	size_t length = (size_t)((uintptr_t)(store->shown.states + store->shown.chunks) -
@@ -35,8 +35,8 @@ static size_t pages_of_tables(const struct store *store)
 	return there;
 }
 
-/* ... also where the kernel gives huge pages to every program. A kernel that has none has no flag.
- */
+/* The tables get no huge pages, even where the kernel gives them to every program. Without huge
+ * pages the kernel shows no flag. */
 static void assert_no_huge_pages(const struct store *store)
 {
 	const struct reader tables = {.base = (uint8_t *)(uintptr_t)store->shown.runs};
@@ -53,7 +53,7 @@ static void window_when_far_larger_than_its_file_then_as_cheap(void **state)
 	struct fixture *f = *state;
 	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
 	struct store store;
-	/* All of the window is reserved, as an environment's is: nothing else lies in it. */
+	/* All of the window is reserved, as an environment does: no other map lies in it. */
 	uint8_t *base = mmap(NULL, (size_t)1 << WINDOW_SHIFT, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests how the page cache is asked what it holds, and what is believed of it where the kernel does
- * not tell, because the file belongs to another user. */
+/* Tests how a store asks what the page cache holds, and what it believes where the kernel does not
+ * tell because the file belongs to another user. */
 #include "store_fixture.h"
 #include "window/store_private.h"
 
@@ -18,11 +18,11 @@
 
 static bool cold;
 static unsigned tries, asks;
-static const struct reader *known; /* of whose file the kernel tells */
-static uint64_t hole;              /* where a block of it is missing; 0: nowhere */
+static const struct reader *known; /* the reader about whose file the kernel tells */
+static uint64_t hole;              /* the offset of a missing block; 0: none */
 static unsigned looked_at;         /* pages */
 static long faults_read;           /* page faults of this process that had to read */
-static struct fixture *shortened;  /* by another program, as the next transaction is about to see */
+static struct fixture *shortened;  /* another program has cut its file */
 
 int __wrap_getrusage(int of, struct rusage *usage);
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
@@ -82,7 +82,7 @@ ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int 
 	tries++;
 	assert_int_equal(flags, RWF_NOWAIT);
 	if (!cold)
-		return __real_preadv2(fd, to, n, offset, 0); /* a memfd does not know it */
+		return __real_preadv2(fd, to, n, offset, 0); /* a memfd does not know the flag */
 	errno = EAGAIN;
 	return -1;
 }
@@ -108,7 +108,7 @@ static int setup(void **state)
 	return reader_open(&f->first, f, STORE_CACHE, true);
 }
 
-/* Like values one after another. */
+/* As a scan reads values one after another. */
 static void bring_all(struct fixture *f)
 {
 	for (uint64_t at = ARENA_CHUNK; at < SIZE; at += 16 * ARENA_BLOCK)
@@ -162,7 +162,7 @@ static void file_of_another_when_it_is_cold_then_brought_and_seldom_tried(void *
 	assert_in_range(tries, 1, 10);
 }
 
-/* One that is read by somebody else meanwhile. */
+/* Another process reads the file meanwhile. */
 static void file_of_another_when_it_becomes_warm_then_that_is_seen(void **state)
 {
 	struct fixture *f = *state;
@@ -178,7 +178,7 @@ static void file_of_another_when_it_becomes_warm_then_that_is_seen(void **state)
 	assert_int_equal(asks, asked);
 }
 
-/* Of a file that memory cannot hold, values at one place tell nothing of those at another. */
+/* If memory cannot hold the file, values in one place tell nothing about another place. */
 static void values_at_random_when_memory_holds_little_of_the_file_then_asked_for(void **state)
 {
 	struct fixture *f = *state;
@@ -199,7 +199,7 @@ static void values_at_random_when_memory_holds_little_of_the_file_then_asked_for
 	assert_int_equal(asks, 1);
 }
 
-/* What is read past the page cache is not looked for there. */
+/* Bytes that are read past the page cache are not looked for in it. */
 static void file_of_another_when_an_arena_has_it_then_no_try(void **state)
 {
 	struct fixture *f = *state;
@@ -226,7 +226,8 @@ static int teardown_told(void **state)
 	return store_teardown(state);
 }
 
-/* Like a small value in the middle of a chunk. Returns how many pages the kernel was asked for. */
+/* Brings a small value in the middle of a chunk. Returns how many pages the kernel was asked
+ * about. */
 static unsigned value_bring(struct fixture *f, unsigned chunk)
 {
 	unsigned before = looked_at;
@@ -242,9 +243,9 @@ static bool is_left_to_cache(struct fixture *f, unsigned chunk)
 	return store_covers(&f->first.store, chunk * ARENA_CHUNK, ARENA_CHUNK);
 }
 
-/* What the kernel is asked costs about as much as the faults that it is to save. So after a row of
- * chunks a page of the next is tried, then two pages for two chunks. Returns in front of the two.
- */
+/* A question to the kernel costs about as much as the faults that it saves. So after a row of
+ * chunks the store asks about one page of the next chunk, then about two pages for two chunks.
+ * Returns in front of these two. */
 static void row_bring(struct fixture *f)
 {
 	assert_in_range(value_bring(f, 1), ARENA_BLOCKS, ARENA_BLOCKS + 4);
@@ -278,7 +279,7 @@ static void chunks_when_found_backwards_then_the_ones_before_are_taken_to_be_the
 	assert_int_equal(io_counted(&f->first.io).bytes, 0);
 }
 
-/* At random nothing is taken to be there. */
+/* At random places nothing is assumed to be in memory. */
 static void chunk_when_it_borders_on_none_then_all_of_it_is_looked_at(void **state)
 {
 	struct fixture *f = *state;
@@ -306,7 +307,7 @@ static void chunk_when_many_were_there_at_random_then_it_is_tried(void **state)
 	assert_in_range(value_bring(f, 7), ARENA_BLOCKS, ARENA_BLOCKS + 4);
 }
 
-/* Of a file that is there in part each look would be in vain. */
+/* If only parts of the file are in memory, each look would be in vain. */
 static void chunks_when_at_random_parts_are_missing_then_looked_at_seldom(void **state)
 {
 	struct fixture *f = *state;
@@ -343,7 +344,7 @@ static void chunk_when_a_read_has_failed_then_it_is_looked_at(void **state)
 	assert_false(is_left_to_cache(f, 6));
 }
 
-/* The end of what is in memory is no further than a look. */
+/* The end of the cached part is at most one look away. */
 static void chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_page(void **state)
 {
 	struct fixture *f = *state;
@@ -355,7 +356,7 @@ static void chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_pa
 	assert_false(is_left_to_cache(f, 7));
 }
 
-/* After one that was not there, the next is looked at page by page. */
+/* After a chunk that was missing, the next one is looked at page by page. */
 static void chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at(void **state)
 {
 	struct fixture *f = *state;
@@ -369,7 +370,7 @@ static void chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at
 	assert_false(is_left_to_cache(f, 3));
 }
 
-/* However it goes with the others, the value itself is there or is read. */
+/* Whatever the store assumes about other chunks, the value itself is in memory or is read. */
 static void value_when_a_block_of_it_is_missing_then_it_is_read(void **state)
 {
 	struct fixture *f = *state;
@@ -382,8 +383,8 @@ static void value_when_a_block_of_it_is_missing_then_it_is_read(void **state)
 	assert_right(&f->first, value, 8 * ARENA_BLOCK);
 }
 
-/* Who looks ahead and does not wait goes on over what is left to the page cache, as the program
- * does without asking again; until the arena shows something else of the chunk. */
+/* A look-ahead that does not wait passes over a part that is left to the page cache, as the program
+ * does without asking again. This holds until the arena shows other parts of the chunk. */
 static void part_when_the_page_cache_has_it_then_it_counts_as_there(void **state)
 {
 	struct fixture *f = *state;
@@ -417,8 +418,7 @@ static void arena_when_the_page_cache_has_all_then_none_is_made(void **state)
 	assert_right(&f->first, 4 * ARENA_CHUNK, 2 * ARENA_CHUNK);
 }
 
-/* Pointers to what was found in the page cache are handed out unasked in later transactions, too.
- */
+/* Later transactions get pointers to blocks found in the page cache without a further question. */
 static void
 block_that_the_page_cache_had_when_its_chunk_is_shown_then_pointers_stay_right(void **state)
 {
@@ -438,7 +438,7 @@ block_that_the_page_cache_had_when_its_chunk_is_shown_then_pointers_stay_right(v
 	store_leave(store);
 }
 
-/* What other parts of a chunk are shown of shared memory does not hide what the page cache has. */
+/* Parts of the chunk that show shared memory do not hide what the page cache holds. */
 static void hole_when_the_page_cache_has_it_then_storage_is_not_asked(void **state)
 {
 	struct fixture *f = *state;
@@ -457,7 +457,7 @@ static void hole_when_the_page_cache_has_it_then_storage_is_not_asked(void **sta
 	assert_right(&f->first, first + 16 * ARENA_BLOCK, 4 * ARENA_BLOCK);
 }
 
-/* Another program has cut the file, which a transaction of another thread sees in the meantime. */
+/* Another program has cut the file, and a transaction of another thread sees that meanwhile. */
 static void value_when_the_file_gets_shorter_before_it_is_brought_then_no_thread_hangs(void **state)
 {
 	struct fixture *f = *state;

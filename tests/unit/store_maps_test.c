@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks how many maps of the kernel's a window is made of, and what becomes of one that a chunk has to
- * have. */
+/* Checks how many of the kernel's maps a window is made of, and what happens to a chunk that needs
+ * a map of its own. */
 #include "store_fixture.h"
 
 #include "arena/arena_private.h"
@@ -22,7 +22,7 @@
 enum { KERNEL_MAPS = 200 };
 
 static bool locks_refused;
-/* Of chunk 1 of this store a block is missing, which a thread would take to be there. */
+/* Chunk 1 of this store misses a block that a thread might take for present. */
 static const struct store *looked_at;
 static bool taken_early;
 
@@ -31,7 +31,7 @@ enum { MISSING = ARENA_CHUNK + 8 * ARENA_BLOCK };
 void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 
-/* A program that has its maps locked, and may have no more locked. */
+/* Simulates a program that locks its maps and has reached the limit of locked memory. */
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
 	if (locks_refused && flags & MAP_FIXED) {
@@ -46,7 +46,7 @@ void *__wrap_mmap(void *address, size_t length, int protection, int flags, int f
 void *__real_mremap(void *address, size_t length, size_t now, int flags, ...);
 void *__wrap_mremap(void *address, size_t length, size_t now, int flags, ...);
 
-/* Another thread's, where a map has been moved away from. */
+/* Another thread's map, in the place from which a map has been moved. */
 static void *taken_place;
 
 void *__wrap_mremap(void *address, size_t length, size_t now, int flags, ...)
@@ -68,7 +68,7 @@ void *__wrap_mremap(void *address, size_t length, size_t now, int flags, ...)
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 
-/* A kernel that has few maps. */
+/* Simulates a kernel with few maps. */
 int __wrap_open(const char *path, int flags, ...)
 {
 	char text[16];
@@ -103,7 +103,7 @@ static void leave(struct store *store, uint64_t chunk)
 	pthread_mutex_unlock(&store->lock);
 }
 
-/* In a transaction in which a pointer into the file may be held. */
+/* Enters a transaction in which the program may hold a pointer into the file. */
 static void enter_with_a_pointer(struct store *store)
 {
 	store_enter(store);
@@ -142,7 +142,7 @@ static void chunk_when_pages_are_to_be_read_singly_then_its_map_goes_as_well(voi
 	assert_right(&f->first, 0, SIZE);
 }
 
-/* MDB_NORDAHEAD is for the map that the file is under again. */
+/* MDB_NORDAHEAD applies to the file's new map as well. */
 static void snapshot_when_pages_are_to_be_read_singly_then_they_are_again(void **state)
 {
 	struct fixture *f = *state;
@@ -159,7 +159,7 @@ static void snapshot_when_pages_are_to_be_read_singly_then_they_are_again(void *
 	assert_right(&f->first, 0, SIZE);
 }
 
-/* Every other block of the chunks behind the first one. */
+/* Brings every other block of the chunks behind the first one. */
 static void bring_every_other_block(struct reader *reader, uint64_t chunks)
 {
 	for (uint64_t at = ARENA_CHUNK; at < (1 + chunks) * ARENA_CHUNK; at += 2 * ARENA_BLOCK) {
@@ -187,17 +187,17 @@ static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
 	enter_with_a_pointer(&f->second.store);
 	bring_every_other_block(&f->first, CHUNKS - 1);
 	assert_in_range(reader_maps(&f->first), before + KERNEL_MAPS / 4, KERNEL_MAPS / 2 + 2);
-	/* One that comes late is not left without. */
+	/* A store that comes late still gets maps. */
 	assert_int_equal(store_bring(&f->second.store, ARENA_CHUNK, ARENA_BLOCK), 0);
 	assert_true(store_covers(&f->second.store, ARENA_CHUNK, ARENA_BLOCK));
 	bring_every_other_block(&f->second, CHUNKS - 1);
-	/* All windows of the process together. */
+	/* Holds for all windows of the process together. */
 	assert_true(reader_maps(&f->first) + reader_maps(&f->second) <= KERNEL_MAPS / 2 + 4);
 	assert_right(&f->first, 0, SIZE);
 	assert_right(&f->second, 0, SIZE);
 	store_leave(&f->first.store);
 	store_leave(&f->second.store);
-	/* Nothing of it is counted when the windows show the file. */
+	/* Borders are no longer counted once the windows show the file. */
 	assert_int_equal(store_pause(&f->first.store), 0);
 	assert_int_equal(store_pause(&f->second.store), 0);
 	assert_int_equal(f->first.store.shown.borders, 0);
@@ -207,7 +207,8 @@ static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
 	store_resume(&f->second.store);
 }
 
-/* The same behind the first two chunks, one map each, until there may be no more. */
+/* Brings every other block behind the first two chunks, each in a map of its own, until no more
+ * maps are allowed. */
 static void use_up_all_maps(struct reader *reader)
 {
 	enter_with_a_pointer(&reader->store);
@@ -217,7 +218,7 @@ static void use_up_all_maps(struct reader *reader)
 	assert_true(borders_are_many(&reader->store));
 }
 
-/* What is shown of a chunk that is not pinned becomes zeros when the node's memory is short. */
+/* An unpinned chunk that the window shows becomes zeros when the node's memory is short. */
 static void chunk_when_it_comes_back_and_maps_are_short_then_it_stays_pinned(void **state)
 {
 	struct fixture *f = *state;
@@ -285,7 +286,7 @@ static void file_when_no_more_may_be_locked_then_it_is_put_back_unlocked(void **
 	next.snapshot++;
 	assert_int_equal(store_snapshot(store, &next, SIZE, LOW, true), 0);
 	assert_int_equal(reader_maps(&f->first), 1);
-	/* And the arena cannot be shown. */
+	/* The arena cannot be shown. */
 	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_CHUNK), 0);
 	locks_refused = false;
 	assert_int_equal(reader_maps(&f->first), 1);
@@ -302,7 +303,7 @@ static bool is_locked(const struct reader *reader, uint64_t offset)
 	return strstr(said, " lo") != NULL;
 }
 
-/* In a process of its own. Returns its exit status. */
+/* Runs in a process of its own. Returns the exit status. */
 static int lock_all_maps(void)
 {
 	struct identity next;
@@ -335,7 +336,7 @@ static int lock_all_maps(void)
 	return reader_maps(&f->first) != 1;
 }
 
-/* The kernel would read all of a file that is laid as a locked map, before it goes on. */
+/* If the file were mapped as a locked map, the kernel would first read all of it. */
 static void file_when_new_maps_are_locked_then_it_is_put_back_unlocked(void **state)
 {
 	pid_t child = fork();

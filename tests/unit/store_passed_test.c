@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests what one process has the kernel read into the page cache for others, and how a reader waits
- * for that. */
+/* Tests what one process makes the kernel read into the page cache for others, and how a reader
+ * waits for that. */
 #include "store_fixture.h"
 #include "window/store_private.h"
 
@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-static const struct reader *known; /* of whose file the kernel tells */
-static uint64_t hole;              /* where a block of it is missing; 0: nowhere */
+static const struct reader *known; /* the reader about whose file the kernel tells */
+static uint64_t hole;              /* the offset of a missing block; 0: none */
 static size_t passed;              /* bytes that were read through the page cache */
-static bool coming, broken;        /* the hole is being read, and that fails */
-/* Another program cuts the file of a store to this, which another thread sees meanwhile. */
+static bool coming, broken;        /* the hole is being read; that read fails */
+/* Another program cuts the file of this store to `cut`, which another thread sees meanwhile. */
 static struct store *shortened;
 static struct identity cut;
 
@@ -37,7 +37,7 @@ int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 	return 0;
 }
 
-/* The same, but also what is being read. */
+/* The same, but pages that are being read count as present. */
 int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages)
 {
 	*pages = (length + 4095) / 4096;
@@ -61,7 +61,7 @@ int __wrap_io_pass(int fd, uint64_t offset, size_t length)
 
 static bool closed, touched;
 
-/* What has come is in memory, so nothing is left to faults. */
+/* Pages that have come are in memory, so no fault has to read. */
 int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
 	(void)store, (void)offset, (void)end, (void)lone;
@@ -81,7 +81,8 @@ static int setup(void **state)
 	return 0;
 }
 
-/* What one process brings for others is nothing of the arena; meanwhile they wait by its claims. */
+/* A value that one process passes on is not put into the arena; meanwhile other processes wait for
+ * its claims. */
 static void value_when_it_is_passed_on_then_others_find_it_in_the_page_cache(void **state)
 {
 	struct fixture *f = *state;
@@ -106,14 +107,14 @@ static void value_when_it_is_passed_on_then_others_find_it_in_the_page_cache(voi
 	assert_int_equal(
 		arena_missing(others->arena, value / ARENA_BLOCK, value / ARENA_BLOCK + 4, &run),
 		4);
-	/* Whether it has come this process has not asked. */
+	/* This process has not asked yet whether the value has come. */
 	assert_false(store_covers(&f->first.store, value, length));
 	assert_int_equal(store_await(&f->first.store, value, length), 0);
 	assert_true(store_covers(&f->first.store, value, length));
 	assert_right(&f->second, value, length);
 }
 
-/* Another process has the kernel read it: no second request, and no copy. */
+/* Another process makes the kernel read the value: no second request, and no copy. */
 static void value_when_the_kernel_is_reading_it_then_the_reader_waits_for_that(void **state)
 {
 	struct fixture *f = *state;
@@ -132,7 +133,8 @@ static void value_when_the_kernel_is_reading_it_then_the_reader_waits_for_that(v
 		16);
 }
 
-/* The same where its chunk shows shared memory: the file is put back under the chunk, once. */
+/* The same while the chunk shows shared memory: the file is mapped again in the chunk's place,
+ * once. */
 static void value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_same(void **state)
 {
 	struct fixture *f = *state;
@@ -146,7 +148,7 @@ static void value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_
 	assert_int_equal(store_bring(store, value, length), 0);
 	assert_true(store_covers(store, value, length));
 	assert_false(is_shown(store, 2));
-	/* Bytes of the arena lie over a part of it from now on. */
+	/* From now on the arena covers a part of the chunk. */
 	assert_int_equal(store_bring(store, chunk, ARENA_BLOCK), 0);
 	assert_int_equal(get_state(store, 2), CHUNK_RUNS);
 	assert_int_equal(store_bring(store, value + length, length), 0);
@@ -159,7 +161,7 @@ static void value_when_its_chunk_is_shown_then_the_page_cache_serves_it_all_the_
 	assert_right(&f->first, value, 2 * length);
 }
 
-/* A read that another process began, and that has failed, is this one's errno. */
+/* If a read that another process began fails, this process gets its errno. */
 static void value_when_the_kernels_read_fails_then_that_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -172,7 +174,7 @@ static void value_when_the_kernels_read_fails_then_that_is_told(void **state)
 	assert_right(&f->first, 2 * ARENA_CHUNK, ARENA_BLOCK);
 }
 
-/* Pointers to what was read for others are handed out unasked in later transactions, too. */
+/* Later transactions get pointers to values that were passed on without a further question. */
 static void value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right(void **state)
 {
 	struct fixture *f = *state;
@@ -197,8 +199,8 @@ static void value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_
 	store_leave(store);
 }
 
-/* The same where the chunk shows parts of shared memory: what has no memory there must not be laid over
- * the value. */
+/* The same while the chunk shows parts of shared memory: parts without memory must not cover the
+ * value. */
 static void value_when_its_chunk_shows_parts_then_later_pointers_to_it_stay_right(void **state)
 {
 	struct fixture *f = *state;
@@ -223,7 +225,7 @@ static void value_when_its_chunk_shows_parts_then_later_pointers_to_it_stay_righ
 	store_leave(store);
 }
 
-/* A thread of the announcing process would wait for it to be shown, which it never is. */
+/* A thread of the announcing process must not wait for the value to be shown: it never is. */
 static void value_when_it_is_passed_on_then_threads_look_for_it_again(void **state)
 {
 	struct fixture *f = *state;
@@ -233,7 +235,7 @@ static void value_when_it_is_passed_on_then_threads_look_for_it_again(void **sta
 	struct store_load load;
 
 	hole = 2 * ARENA_CHUNK;
-	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0); /* the chunk is shown */
+	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0); /* the store shows the chunk */
 	store_pass_on(store, true);
 	assert_int_equal(store_plan(store, value, &length, false, &load), PLAN_LOAD);
 	store->landing.waiters = &waiter;
@@ -243,7 +245,8 @@ static void value_when_it_is_passed_on_then_threads_look_for_it_again(void **sta
 	assert_true(waiter.passed_on);
 }
 
-/* A file system may keep it elsewhere: others would read all of it again. */
+/* A file system may keep its data elsewhere than in the page cache: other processes would read all
+ * of it again. */
 static void values_when_the_page_cache_keeps_none_then_no_more_are_passed_on(void **state)
 {
 	struct fixture *f = *state;
@@ -272,7 +275,7 @@ static void values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_pas
 	assert_false(store_may_pass_on(&f->first.store));
 }
 
-/* MDB_NORDAHEAD: pages that come alone take no copy, until all of their chunk comes. */
+/* MDB_NORDAHEAD: single pages are not copied, until all of their chunk comes. */
 static void pages_when_they_come_alone_then_through_the_page_cache(void **state)
 {
 	struct fixture *f = *state;
@@ -318,7 +321,7 @@ static void pages_when_others_do_not_look_at_the_page_cache_then_directly(void *
 	assert_read_directly(f, 2 * ARENA_CHUNK);
 }
 
-/* Where the program has closed the file, nothing is read by its descriptor. */
+/* Where the program has closed the file, the store reads nothing by its descriptor. */
 static void pages_when_the_program_has_closed_the_file_then_they_are_touched(void **state)
 {
 	struct fixture *f = *state;
@@ -335,7 +338,7 @@ static void pages_when_the_program_has_closed_the_file_then_they_are_touched(voi
 	store->file.inode--;
 }
 
-/* Another program has cut the file, which a transaction of another thread sees in the meantime. */
+/* Another program has cut the file, and a transaction of another thread sees that meanwhile. */
 static void pages_when_the_file_gets_shorter_then_no_thread_hangs(void **state)
 {
 	struct fixture *f = *state;
@@ -352,7 +355,7 @@ static void pages_when_the_file_gets_shorter_then_no_thread_hangs(void **state)
 	alarm(0);
 }
 
-/* The page cache would take the memory of other programs for a file that is read in pieces. */
+/* For a file that is read in pieces, the page cache would take memory from other programs. */
 static void pages_when_memory_has_no_room_for_the_file_then_directly(void **state)
 {
 	struct fixture *f = *state;

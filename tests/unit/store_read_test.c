@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which bytes are read past the arena, and that they leave it alone. */
+/* Checks which bytes are read past the arena, and that such reads leave the arena unchanged. */
 #include "store_fixture.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static bool is_read(struct reader *reader, uint64_t offset, int expected)
 	return served;
 }
 
-/* An arena with room for two chunks, which are there. */
+/* An arena with room for two chunks, both present. */
 static void fill(struct fixture *f)
 {
 	f->first.store.options.budget = 2 * ARENA_CHUNK;
@@ -68,7 +68,7 @@ static void read_when_somebody_has_it_in_the_arena_then_better_shown(void **stat
 	fill(f);
 	assert_false(is_read(&f->first, ARENA_CHUNK, 0));
 	assert_false(is_read(&f->second, 2 * ARENA_CHUNK, 0));
-	/* A part of it is not enough. */
+	/* A part of the chunk is not enough. */
 	assert_true(is_read(&f->second, 3 * ARENA_CHUNK - ARENA_BLOCK, 0));
 }
 
@@ -104,7 +104,7 @@ static void read_when_paused_or_in_front_then_not_at_all(void **state)
 	assert_true(is_read(&f->first, 4 * ARENA_CHUNK, 0));
 }
 
-/* The program has given the number of its data file to another file. */
+/* The program has reused the number of the data file's descriptor for another file. */
 static void read_when_the_descriptor_is_another_file_then_left_to_the_map(void **state)
 {
 	struct fixture *f = *state;
@@ -123,7 +123,7 @@ static void read_when_the_descriptor_is_another_file_then_left_to_the_map(void *
 	close(kept);
 }
 
-/* Half of the descriptors are the program's. */
+/* lmdbio leaves half of the descriptors to the program. */
 static void read_when_there_is_no_arena_then_left_to_the_map(void **state)
 {
 	struct fixture *f = *state;

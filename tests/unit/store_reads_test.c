@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests by which request pages of the file's own map are read into the page cache. */
+/* Tests by which requests pages of the file's own map are read into the page cache. */
 #include "sure_kernel.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* What a value costs that has to be read: a page, three, fifty. */
+/* What a value costs that has to be read: of one page, of three, of fifty. */
 static void values_when_nothing_is_read_around_then_one_request_for_each(void **state)
 {
 	static const uint64_t pages[] = {3, 50};
@@ -44,7 +44,7 @@ static void page_when_the_last_one_was_missing_then_read_without_a_try(void **st
 	assert_int_equal(kernel.passes, 2);
 	assert_int_equal(kernel.asked_from, 5 * ARENA_CHUNK);
 	assert_int_equal(kernel.tries + kernel.touches + kernel.populates, 0);
-	/* It shows that a page was there, too. */
+	/* A read also shows that a page was in memory. */
 	kernel.cold = false;
 	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK + PAGE), 0);
 	assert_int_equal(kernel.passes, 3);
@@ -65,7 +65,7 @@ static void page_when_it_cannot_be_read_without_a_try_then_eio(void **state)
 	assert_false(store_is_sure(store->granted.sure, kernel.bad));
 }
 
-/* A try would begin to read the missing page alone. */
+/* A read without a wait would begin to read the missing page alone. */
 static void page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_faults(void **state)
 {
 	struct store *store = sure_store(state);
@@ -93,7 +93,7 @@ static void pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for(void
 	assert_int_equal(kernel.asked, PAGE);
 	assert_int_equal(store_waits(store), waits);
 	assert_false(store_is_sure(store->granted.sure, 3 * PAGE));
-	assert_false(store_begins(&f->second.store)); /* of an arena */
+	assert_false(store_begins(&f->second.store)); /* an arena's store */
 	assert_int_equal(kernel.begun, 1);
 	kernel.cold = true;
 	assert_int_equal(sure_hand_out(store, 3 * PAGE), 0);
@@ -110,8 +110,8 @@ static void value_when_it_is_there_then_no_read_waits(void **state)
 	assert_int_equal(kernel.touches + kernel.passes + kernel.populates, 0);
 }
 
-/* As long as the kernel reads around faults it is to take one; what is missing then is one request.
- */
+/* As long as the kernel reads around faults, the store takes a fault first; pages that are then
+ * missing are one request. */
 static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain(void **state)
 {
 	struct store *store = sure_store(state);
@@ -128,7 +128,7 @@ static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in
 		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
 	assert_in_range(kernel.touches, 100, 101);
 	assert_int_equal(kernel.asked, 3 * PAGE);
-	/* What is there then makes it read around again. */
+	/* Values that are then in memory make the store rely on reading around again. */
 	kernel.cold = false;
 	for (; value < 120; value++)
 		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
@@ -139,7 +139,7 @@ static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in
 	assert_int_equal(kernel.populates, 0);
 }
 
-/* Counts the requests for pages that are missing: by a fault, around which the kernel reads, or alone. */
+/* Asserts how missing pages are requested: by a fault, around which the kernel reads, or alone. */
 static void assert_read(struct store *store, uint64_t offset, uint64_t length, bool alone)
 {
 	kernel_clear_counts();
@@ -174,7 +174,7 @@ static void values_at_random_when_memory_holds_little_of_the_file_then_read_alon
 	}
 }
 
-/* What memory is allowed is asked at the first page that is missing: until then, and where it is
+/* The store asks for the memory limit at the first missing page. Until then, and where memory is
  * enough, the kernel reads around. */
 static void page_when_the_first_is_missing_then_memory_is_asked_for(void **state)
 {
@@ -194,7 +194,7 @@ static void page_when_the_first_is_missing_then_memory_is_asked_for(void **state
 	assert_false(atomic_load(&store->granted.alone));
 }
 
-/* Each cursor goes on where it has read last, whatever the others read meanwhile. */
+/* Each cursor goes on from its own last read, whatever the others read meanwhile. */
 static void pages_when_many_streams_take_turns_then_the_kernel_reads_around_each(void **state)
 {
 	struct store *store = alone_store(state);
@@ -217,7 +217,7 @@ static void values_when_they_are_read_backward_then_the_kernel_reads_around_them
 		assert_read(store, last - value * length, length, false);
 }
 
-/* A stream that has stopped is forgotten after as many others as there can be. */
+/* A stopped stream is forgotten after as many other streams as the table can hold. */
 static void page_when_the_place_was_left_long_ago_then_it_is_read_alone(void **state)
 {
 	struct store *store = alone_store(state);
@@ -231,7 +231,7 @@ static void page_when_the_place_was_left_long_ago_then_it_is_read_alone(void **s
 	assert_read(store, ARENA_CHUNK + 2 * PAGE, PAGE, true);
 }
 
-/* What one place had in memory tells nothing of another, of which memory holds little. */
+/* Cached pages in one place tell nothing about another place with little in memory. */
 static void page_when_many_were_there_then_one_elsewhere_is_asked_for(void **state)
 {
 	struct store *store = sure_store(state);
@@ -296,9 +296,9 @@ static void values_when_the_program_has_closed_the_file_then_by_faults(void **st
 enum {
 	LARGE = 150 << 20,
 	HALF = LARGE / 2
-}; /* bytes: more than the kernel is asked for at a time */
+}; /* bytes: more than the store asks the kernel for at a time */
 
-/* In place of the first reader's store, of one value. */
+/* Replaces the first reader's store by one for a single large value. */
 static void be_large(struct fixture *f)
 {
 	struct arena_options options = {.budget = SIZE, .node = f->node, .share = true};

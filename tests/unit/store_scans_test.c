@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests how two processes that scan a file share memory which lacks one chunk of it. */
+/* Tests how two processes that scan a file share memory that is one chunk too small for it. */
 #include "store_fixture.h"
 
 #include "util/stats.h"
@@ -29,7 +29,7 @@ static uint64_t chunks_ahead(struct reader *reader, uint64_t chunk)
 	return store_ahead(&reader->store, chunk, true) / ARENA_CHUNK;
 }
 
-/* Both have an arena, and scan. */
+/* Both processes have an arena and scan. */
 static int setup(void **state)
 {
 	struct fixture *f;
@@ -83,7 +83,7 @@ static void scans_when_the_second_follows_then_each_chunk_is_read_once(void **st
 	assert_true(stats_get(STATS_STORAGE_BYTES) - read <= SIZE - ARENA_CHUNK);
 }
 
-/* Memory keeps half as many chunks for those that follow. */
+/* Memory holds half as many chunks for the processes that follow. */
 static void look_ahead_when_another_is_behind_then_goes_less_far(void **state)
 {
 	struct fixture *f = *state;
@@ -91,7 +91,7 @@ static void look_ahead_when_another_is_behind_then_goes_less_far(void **state)
 	assert_int_equal(chunks_ahead(&f->second, 1), 2);
 	assert_int_equal(chunks_ahead(&f->first, 2), 2);
 	assert_int_equal(chunks_ahead(&f->first, 3), 1);
-	assert_int_equal(chunks_ahead(&f->first, 6), 1); /* the next one it may always have */
+	assert_int_equal(chunks_ahead(&f->first, 6), 1); /* a scan may always load the next one */
 	assert_int_equal(chunks_ahead(&f->second, 5), 2);
 	assert_int_equal(chunks_ahead(&f->first, 7), 1);
 	store_scan(&f->second.store, -1);
@@ -100,7 +100,7 @@ static void look_ahead_when_another_is_behind_then_goes_less_far(void **state)
 	store_scan(&f->second.store, 1);
 }
 
-/* A process with several scans tells of none, and they share what one may have. */
+/* A process with several scans publishes no front, and its scans share what one scan may have. */
 static void look_ahead_when_a_process_has_several_then_they_share(void **state)
 {
 	struct fixture *f = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what a reader of a container is handed out of a chunk that is saved to the scratch file, while another process
- * publishes more of it. */
+/* Checks what a container's reader gets from a chunk that it saves to the scratch file while
+ * another process publishes more of that chunk. */
 #include "store_fixture.h"
 #include "window/store_private.h"
 
@@ -23,10 +23,10 @@ struct containers {
 };
 
 static struct containers now;
-static bool late_at_write; /* the block comes with the next write to the first one's scratch file */
+static bool late_at_write; /* the block comes with the next write to the first scratch file */
 static bool
 	late_at_look; /* ... after the chunk has gone, before the next look at what is published */
-static bool full;     /* no more can be written there */
+static bool full;     /* the scratch file takes no more */
 static bool handed_out; /* the late block, at the write */
 
 ssize_t __real_pwrite(int fd, const void *bytes, size_t length, off_t offset);
@@ -39,7 +39,7 @@ static void publish_late(void)
 	assert_int_equal(store_bring(&now.f->second.store, LATE, ARENA_BLOCK), 0);
 }
 
-/* All chunks are saved and leave, as before a fork. */
+/* Saves all chunks and drops them, as before a fork. */
 static void leave(void)
 {
 	store_hold(&now.f->first.store);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests which pages of the file's own map are touched in a system call before they are handed out, and what a read
- * that fails changes. */
+/* Tests which pages of the file's own map are touched in a system call before they are handed out,
+ * and what a failed read changes. */
 #include "sure_kernel.h"
 
 #include "format/layout.h"
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* All pages of a range; how often the kernel was asked. */
+/* Hands out all pages of a range. Returns how often the kernel was asked. */
 static unsigned hand_out_all(struct store *store, uint64_t offset, uint64_t end)
 {
 	unsigned before = kernel.asks;
@@ -24,7 +24,7 @@ static unsigned hand_out_all(struct store *store, uint64_t offset, uint64_t end)
 	return kernel.asks - before;
 }
 
-/* So many that the next ones come with what is around them. */
+/* Hands out enough cached pages that the store then checks whole surroundings at once. */
 static void be_warm(struct store *store)
 {
 	assert_int_equal(hand_out_all(store, PIECE, 2 * PIECE), ROW);
@@ -49,7 +49,7 @@ static void pages_when_many_were_there_then_most_are_taken_to_be_there(void **st
 	assert_in_range(hand_out_all(store, ARENA_CHUNK, SIZE), 2, 8);
 }
 
-/* Values of two pages each, of which every eighth lies across the border of two pieces. */
+/* Values of two pages each; every eighth value crosses the border of two pieces. */
 static void values_when_they_lie_across_pieces_then_taken_to_be_there_as_others(void **state)
 {
 	struct store *store = sure_store(state);
@@ -90,7 +90,7 @@ static void pages_when_nothing_is_granted_then_every_piece_is_asked_for(void **s
 
 	store_take_care(store);
 	be_warm(store);
-	/* In large pieces at last. */
+	/* At last in large pieces. */
 	assert_in_range(hand_out_all(store, ARENA_CHUNK, SIZE), 28, 28 + 6);
 	assert_int_equal(kernel.asked, 4 * PIECE);
 }
@@ -101,7 +101,8 @@ static void pages_when_they_have_to_be_read_then_by_themselves(void **state)
 
 	be_warm(store);
 	kernel.cold = true;
-	/* The first tells, of a piece; what else that has read is there. */
+	/* The first request is for a whole piece, and shows that storage was read. The rest of that
+	 * piece is in memory then. */
 	store_take_care(store);
 	assert_int_equal(hand_out_all(store, ARENA_CHUNK, ARENA_CHUNK + PIECE), 1);
 	assert_int_equal(hand_out_all(store, ARENA_CHUNK + PIECE, ARENA_CHUNK + 4 * PIECE),
@@ -171,14 +172,14 @@ static void bytes_when_they_have_been_read_ahead_then_not_asked_for(void **state
 static void range_when_a_page_of_it_is_unknown_then_not_sure(void **state)
 {
 	struct store *store = sure_store(state);
-	uint64_t at = 63 * PAGE; /* up to the end of a word and beyond */
+	uint64_t at = 63 * PAGE; /* to the end of a word and beyond */
 
 	assert_int_equal(store_assure(store, at, 3 * PAGE), 0);
 	assert_int_equal(kernel.touches + kernel.tries + kernel.passes, 0);
 	assert_true(store_are_sure(store->granted.sure, at, 3 * PAGE));
 	assert_false(store_are_sure(store->granted.sure, at, 4 * PAGE));
 	assert_false(store_are_sure(store->granted.sure, at - PAGE, PAGE));
-	/* Of pages smaller than the kernel's. */
+	/* Pages smaller than the kernel's. */
 	assert_true(store_are_sure(store->granted.sure, at + 3 * PAGE - 512, 512));
 	assert_false(store_are_sure(store->granted.sure, at + 3 * PAGE - 512, 1024));
 }
@@ -194,7 +195,7 @@ static void run_when_it_is_large_then_asked_for_where_nothing_is_granted(void **
 				   .sure = store->granted.sure};
 	const uint8_t *run;
 
-	/* Some of them are left to the page cache unasked. */
+	/* Some of the pages are left to the page cache without a question. */
 	for (unsigned i = 0; i < 8; i++)
 		assert_int_equal(window_run(&view, 256 + 8 * i, 8, &run), 0);
 	store_take_care(store);
@@ -208,9 +209,9 @@ static void run_when_it_is_large_then_asked_for_where_nothing_is_granted(void **
 	assert_ptr_equal(run, kernel.map + 516 * PAGE);
 }
 
-static size_t verified; /* bytes, of the last run */
+static size_t verified; /* bytes of the last run */
 
-/* Each run has the right checksum. */
+/* Each run gets the right checksum. */
 static void sum_run(const MDB_val *src, MDB_val *dst, const MDB_val *key)
 {
 	(void)key;
@@ -218,7 +219,7 @@ static void sum_run(const MDB_val *src, MDB_val *dst, const MDB_val *key)
 	memcpy(dst->mv_data, (const uint8_t *)src->mv_data + src->mv_size, dst->mv_size);
 }
 
-/* A value of three pages, whose checksum is in the fourth. */
+/* A value of three pages with its checksum in the fourth. */
 static void run_when_its_checksum_makes_it_large_then_asked_for_before_it_is_verified(void **state)
 {
 	enum { SUM = 8, RUN = 4 };
@@ -248,7 +249,8 @@ static void run_when_its_checksum_makes_it_large_then_asked_for_before_it_is_ver
 	kernel.bad = 0;
 	assert_int_equal(window_run(&view, 512, RUN - 1, &run), 0);
 	assert_int_equal(verified, RUN * PAGE);
-	/* Another thread of the transaction has set its reference: the run's first page tells. */
+	/* Another thread of the transaction has replaced the reference: the run's first page states
+	 * the length. */
 	store16(head + layout->shift + PAGE_FLAGS, PAGE_OVERFLOW);
 	store32(head + layout->shift + PAGE_RUN, RUN + 1);
 	assert_int_equal(pwrite(((struct fixture *)*state)->fd, head, sizeof(head), 600 * PAGE),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what stands under a window when others read too, and when the kernel
- * refuses a map. */
+/* Checks what a window shows when other processes read too, and when the kernel refuses a map. */
 #include "store_fixture.h"
 
 #include "util/stats.h"
@@ -37,7 +36,7 @@ static bool mincore_hides;
 int __real_mincore(void *address, size_t length, unsigned char *pages);
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
 
-/* Of somebody else's file the kernel says that all is there. */
+/* About another user's file the kernel says that all pages are in memory. */
 int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 {
 	if (!mincore_hides)
@@ -46,7 +45,7 @@ int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 	return 0;
 }
 
-/* However long the one who is waited for takes: the bound is for when he does not come. */
+/* Waits without a bound: in the library the bound is for a reader that does not finish. */
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lock,
 				  const struct timespec *until);
 
@@ -87,7 +86,7 @@ static void bring_when_another_process_scans_then_the_whole_chunk(void **state)
 	assert_int_equal(io_counted(&f->first.io).reads, 1);
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK);
 	assert_right(&f->first, 3 * ARENA_CHUNK, ARENA_CHUNK);
-	/* And what the other one has read, nobody reads again. */
+	/* The blocks that the other reader has read are not read again. */
 	assert_int_equal(store_bring(&f->first.store, LOW, ARENA_CHUNK - LOW), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 1);
 	store_scan(&f->second.store, -1);
@@ -113,11 +112,11 @@ static void bring_when_it_may_guess_then_around_and_then_the_whole_chunk(void **
 	assert_int_equal(io_counted(&f->first.io).bytes, read);
 	assert_true(store_covers(&f->first.store, chunk, ARENA_CHUNK));
 	assert_right(&f->first, chunk, ARENA_CHUNK);
-	/* What is large costs enough to be all that is read the first time. */
+	/* A large value is itself expensive enough: the first time nothing around it is read. */
 	chunk += ARENA_CHUNK;
 	assert_int_equal(store_bring(&f->first.store, chunk + ARENA_BLOCK, AROUND / 2), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2);
-	/* And who tells what he wants gets that. */
+	/* A caller that names exactly what it wants gets exactly that. */
 	store_guess(&f->first.store, GUESS_NOTHING);
 	assert_int_equal(store_bring(&f->first.store, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2 + ARENA_BLOCK);
@@ -171,7 +170,7 @@ static void guess_when_much_was_read_at_random_then_what_is_missing_around(void 
 	assert_int_equal(store_bring(store, chunk + ARENA_CHUNK - ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK);
 	assert_int_equal(io_counted(&f->first.io).reads, 3);
-	/* A little of what is there is read again to save requests. */
+	/* A few blocks that are already present are read again to save requests. */
 	chunk = 5 * ARENA_CHUNK;
 	store_guess(store, GUESS_NOTHING);
 	assert_int_equal(store_bring(store, chunk + 100 * ARENA_BLOCK, ARENA_BLOCK), 0);
@@ -242,8 +241,8 @@ static void guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are(void 
 	assert_int_equal(store_bring(&f->first.store, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), EIO);
 }
 
-/* While a pointer into the file may be about, blocks are shown one by one; those that others have
- * published in the meantime are shown, too, and not read again past the arena. */
+/* While the program may hold a pointer into the file, blocks are shown one by one. Blocks that
+ * other processes have published meanwhile are shown as well, and not read again past the arena. */
 static void bring_when_others_have_published_parts_then_these_are_shown(void **state)
 {
 	struct fixture *f = *state;
@@ -252,7 +251,7 @@ static void bring_when_others_have_published_parts_then_these_are_shown(void **s
 
 	store_enter(store);
 	assert_int_equal(store_bring(store, start, ARENA_BLOCK), 0);
-	/* A pointer into the file may be taken now. */
+	/* The program may take a pointer into the file now. */
 	assert_int_equal(store_pause(store), 0);
 	store_resume(store);
 	assert_int_equal(store_bring(store, start + ARENA_BLOCK, ARENA_BLOCK), 0);
@@ -314,7 +313,7 @@ static void bring_when_no_map_can_be_made_then_the_file_serves(void **state)
 	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
 }
 
-/* In a transaction in which a pointer into the file may be held. */
+/* In a transaction in which the program may hold a pointer into the file. */
 static void enter_with_a_pointer(struct store *store)
 {
 	store_enter(store);
@@ -333,7 +332,7 @@ static void run_when_no_map_can_be_made_then_the_file_serves(void **state)
 	maps_refused = 1;
 	assert_int_equal(store_bring(&f->first.store, next, ARENA_BLOCK), 0);
 	assert_right(&f->first, next, ARENA_BLOCK);
-	/* And is not read, once more, for what was read. */
+	/* The value is not read once more in order to fill the page table. */
 	populated = stats_get(STATS_POPULATE_CALLS);
 	assert_int_equal(store_bring(&f->first.store, large, 32 * ARENA_BLOCK), 0);
 	assert_int_equal(stats_get(STATS_POPULATE_CALLS), populated);
@@ -343,7 +342,7 @@ static void run_when_no_map_can_be_made_then_the_file_serves(void **state)
 	store_leave(&f->first.store);
 }
 
-/* A pointer may lead between the runs of a chunk since there was the last transaction. */
+/* A pointer of the last transaction may lead between the runs of a chunk. */
 static void run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_right(void **state)
 {
 	struct fixture *f = *state;
@@ -381,7 +380,7 @@ static void file_that_served_for_want_of_a_map_then_pointers_stay_right(void **s
 	assert_int_equal(store_bring(store, wanted, ARENA_BLOCK), 0);
 	assert_right(&f->first, wanted, ARENA_BLOCK);
 	maps_refused = 0;
-	/* What was read goes for want of room. */
+	/* The first chunk is evicted for want of room. */
 	for (uint64_t n = 0; n < 3 * CHUNKS; n++)
 		assert_int_equal(store_bring(&f->second.store, (2 + n % (CHUNKS - 2)) * ARENA_CHUNK,
 					     ARENA_CHUNK),
@@ -393,7 +392,8 @@ static void file_that_served_for_want_of_a_map_then_pointers_stay_right(void **s
 	store_leave(store);
 }
 
-/* Nobody asks for what the page cache holds, so nobody remembers the pointers into it. */
+/* The store asks no question about pages that the page cache holds, so it does not record the
+ * pointers into them. */
 static void page_that_a_cursor_stands_on_when_room_is_short_then_stays(void **state)
 {
 	struct fixture *f = *state;
@@ -427,7 +427,7 @@ static void load_that_lands_in_a_warm_chunk_then_pointers_stay_right(void **stat
 	assert_true(store_covers(store, ARENA_CHUNK, ARENA_CHUNK));
 	assert_int_equal(store_finish(store, &load, f->second.base + loaded, 0, length), 0);
 	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
-	/* Nor when the next one lands in it. */
+	/* The pointers stay right when the next block lands in the chunk, too. */
 	store->believe_cache = false;
 	assert_int_equal(store_bring(store, loaded + ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 1);
@@ -450,7 +450,7 @@ static void bring_when_the_kernel_does_not_tell_what_is_cached_then_read(void **
 	}
 }
 
-/* Holes of an arena must not be taken for the bytes of another snapshot. */
+/* Holes of an arena must not pass for bytes of another snapshot. */
 static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 {
 	struct fixture *f = *state;
@@ -469,7 +469,7 @@ static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 	assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
 }
 
-/* The original reads what such a window shows in any case. */
+/* The original reads the file, which this window shows in any case. */
 static void snapshot_when_a_copy_of_the_page_cache_is_made_then_goes_on(void **state)
 {
 	struct fixture *f = *state;
@@ -483,7 +483,7 @@ static void snapshot_when_a_copy_of_the_page_cache_is_made_then_goes_on(void **s
 	assert_true(store_knows(store));
 }
 
-/* The file has got longer since the store was told its end, and a look-ahead goes on. */
+/* The file has grown since the store was told its end, and a look-ahead reads on. */
 static void bytes_when_behind_the_end_that_is_known_then_left_to_the_file(void **state)
 {
 	struct fixture *f = *state;

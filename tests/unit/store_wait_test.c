@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks how often a reader waits for a server that is stopped. Time is this
- * file's own: it passes while somebody waits, and between two reads. */
+/* Checks how often a reader waits for a server that is stopped. The file has its own clock, which
+ * advances during a wait and between two reads. */
 #include "store_fixture.h"
 
 #include "arena/arena_private.h"
@@ -16,7 +16,7 @@
 
 enum { PAUSE_MS = 500, MINUTE = 60000 / PAUSE_MS /* reads */ };
 
-static uint64_t ns = 1000000000, waited; /* waited: of it, for somebody */
+static uint64_t ns = 1000000000, waited; /* waited: the part of it spent in waits */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
@@ -30,7 +30,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 
 bool __wrap_clock_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit);
 
-/* Another thread wishes for a chunk that is remembered at the same place, each time that one waits. */
+/* During each wait another thread wishes for chunks that use the same place in the table of recent
+ * wishes. */
 static struct arena *crowded;
 
 bool __wrap_clock_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit)
@@ -43,7 +44,7 @@ bool __wrap_clock_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t li
 	return false;
 }
 
-/* The second reader serves the first one, and nobody steps it. */
+/* The second reader is the server; no thread steps it. */
 static int setup(void **state)
 {
 	struct fixture *f;
@@ -54,11 +55,11 @@ static int setup(void **state)
 	if (store_bring(&f->first.store, LOW, ARENA_BLOCK) ||
 	    store_bring(&f->second.store, LOW, ARENA_BLOCK))
 		return -1;
-	f->first.store.link.socket.fd = f->fd; /* not a socket of ours: it is neither rung nor closed */
+	f->first.store.link.socket.fd = f->fd; /* not lmdbio's socket: neither rung nor closed */
 	return arena_serve(f->second.store.arena, 0, true);
 }
 
-/* Reads a block every PAUSE_MS, from the `first` on. Returns how many had to wait. */
+/* Reads a block every PAUSE_MS, from block `first` on. Returns how many reads had to wait. */
 static unsigned read_paced(struct reader *reader, uint64_t first, unsigned reads)
 {
 	unsigned waits = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Stands in for the system calls by which a store of the page cache reads, looks and tells time. */
+/* Replaces the system calls by which a page-cache store reads, asks what is cached, and reads the
+ * clock. */
 #include "sure_kernel.h"
 
 #include "io/io_page_cache.h"
@@ -86,7 +87,7 @@ int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 	kernel.looks++;
 	for (size_t i = 0; i < length / PAGE; i++)
 		pages[i] = !kernel.cold && (!kernel.bad || kernel.bad / PAGE != offset / PAGE + i);
-	/* Of several pages the last one is looked at first. */
+	/* Of several pages the store checks the last one first. */
 	if (length == PAGE && pages[0])
 		answer(offset, length);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Simulates what the kernel does for a store of the page cache, and counts how it is asked. */
+/* Simulates the kernel for a page-cache store, and counts the store's requests. */
 #ifndef LMDBIO_TESTS_UNIT_SURE_KERNEL_H
 #define LMDBIO_TESTS_UNIT_SURE_KERNEL_H
 
@@ -11,27 +11,27 @@
 enum { PAGE = 4096, PIECE = STORE_FAULT, ROW = 16 };
 
 struct sure_kernel {
-	unsigned asks;               /* in any way */
-	unsigned touches, populates; /* ... by a fault of one page, by madvise() */
-	unsigned tries, passes;      /* ... by a read without a wait, with one */
-	unsigned looks, begun;       /* ... what it holds, to begin a read */
-	uint64_t asked_from, asked;  /* bytes, of the last one */
+	unsigned asks;               /* requests of any kind */
+	unsigned touches, populates; /* ... faults of one page, calls of madvise() */
+	unsigned tries, passes;      /* ... reads that do not wait, reads that do */
+	unsigned looks, begun;       /* ... questions what is cached, requests to begin a read */
+	uint64_t asked_from, asked;  /* the last request, in bytes */
 	uint8_t *map;
-	uint64_t bad; /* the page that cannot be read; 0: none */
-	bool cold;    /* all has to be read */
+	uint64_t bad; /* the page whose reads fail; 0: none */
+	bool cold;    /* every page has to be read */
 	bool slow;    /* a fault takes as long as a read */
-	bool untold;  /* by a read without a wait */
+	bool untold;  /* a read that does not wait gives no answer */
 };
 extern struct sure_kernel kernel;
 
 void kernel_clear_counts(void);
 
-/* A fixture whose first store is over this kernel. */
+/* A setup whose fixture has its first store on this kernel. */
 int sure_setup(void **state);
 #define SURE_CASE(name) cmocka_unit_test_setup_teardown(name, sure_setup, store_teardown)
 struct store *sure_store(void **state);
 
-/* Hands out a page as a reader does, which looks at `sure` first. Returns 0 or an errno. */
+/* Hands out a page as a reader does that checks `sure` first. Returns 0 or an errno. */
 int sure_hand_out(struct store *store, uint64_t offset);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks how threads of lmdbio's own start and end, what waits with a bound return, and the order of
- * steps at a fork.
- */
+/* Checks how lmdbio's own threads start and end, what waits with a bound return, and the order of
+ * steps at a fork. */
 #include "util/at_fork.h"
 #include "util/clock.h"
 #include "util/thread.h"
@@ -198,7 +197,7 @@ static void fork_when_steps_are_registered_then_down_before_and_up_after(void **
 	pid_t pid;
 
 	(void)state;
-	/* Not in their order, and in places that nothing else here uses. */
+	/* Registered out of their order, in places that nothing else in this test uses. */
 	at_fork(FORK_KEEPER, &lower);
 	at_fork(FORK_ENV, &upper);
 	pid = fork();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how answers of a cursor are compared and shown. */
+/* Runs a cursor's operations, compares the answers and prints the differences. */
 #include "tree_fixture.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what numbers, settings and lines of text must come out as. */
+/* Checks the results for numbers, settings and lines of text. */
 #include "util/checked.h"
 #include "util/log.h"
 #include "util/settings.h"
@@ -100,7 +100,7 @@ static void load_and_store_when_unaligned_then_round_trip(void **state)
 	}
 }
 
-/* What a child process says on standard error; *settings is what it read. */
+/* Runs a child process and collects its standard error; *settings is what the child has read. */
 static void in_child(char *const *environment, void (*say)(void), char *text, size_t room,
 		     struct settings *settings)
 {
@@ -137,7 +137,7 @@ static void in_child(char *const *environment, void (*say)(void), char *text, si
 	close(values[0]);
 }
 
-/* Reads one variable, "NAME=value", and hands out what was said about it. */
+/* Reads one variable, "NAME=value", and returns the complaint about it. */
 static struct settings read_one(const char *variable, char *text, size_t room)
 {
 	char *environment[] = {(char *)(uintptr_t)variable, NULL};
@@ -418,7 +418,7 @@ static void log_line_when_short_then_prefix_and_newline_and_errno_kept(void **st
 	assert_string_equal(text, "lmdbio: \n");
 }
 
-/* Where stderr leads in it, no byte can be written; the signals that this has are fatal ones. */
+/* Makes standard error a file or pipe that takes no byte, with fatal signals left fatal. */
 static int say_in_vain(void *is_file)
 {
 	const struct rlimit none = {0, RLIM_INFINITY};
@@ -467,7 +467,7 @@ static void say_long(void)
 	free(word);
 }
 
-/* Around the length at which a line is cut, each length is one whole line. */
+/* Around the length at which a line is cut, each line is whole. */
 static void log_line_when_long_then_cut_at_its_room_with_a_newline(void **state)
 {
 	char text[8192];

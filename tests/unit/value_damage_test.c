@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The damage that values, duplicates and named databases can have, and
- * the answer to each. */
+/* Checks what the library answers to each kind of damage of values, duplicates and named
+ * databases. */
 #include "damaged_tree.h"
 
 #include "util/checked.h"
@@ -24,7 +24,7 @@ static struct tree_record one_entry(struct fixture *f, const struct made_entry *
 	return record;
 }
 
-/* Looks at the value in every way that there is: rc each time. */
+/* Whether each way to read the value returns rc. */
 static bool value_breaks(struct fixture *f, const struct tree_record *record, int rc)
 {
 	static const MDB_cursor_op ops[] = {MDB_SET, MDB_SET_KEY, MDB_SET_RANGE};
@@ -115,7 +115,7 @@ static void duplicates_when_in_a_tree_without_them_then_corrupted(void **state)
 	page_add_entry(page, &(struct made_entry){"v", NULL, 1, 0, 0});
 	record = one_entry(f, &entry, 0);
 	assert_true(value_breaks(f, &record, MDB_CORRUPTED));
-	/* The same, met by what was placed there by its key alone. */
+	/* The same, met by a cursor that was placed by its key alone. */
 	fixture_look(f, &record);
 	assert_int_equal(cursor_get(&f->cursor, &f->key, NULL, MDB_FIRST), 0);
 	assert_true(breaks(f, MDB_GET_CURRENT, MDB_CORRUPTED));
@@ -197,7 +197,7 @@ static void sub_tree_when_items_do_not_fit_the_page_then_corrupted(void **state)
 	}
 }
 
-/* A duplicate cannot have duplicates. */
+/* Duplicates cannot have duplicates. */
 static void sub_tree_when_it_has_duplicates_itself_then_corrupted(void **state)
 {
 	static const struct made_entry nested[] = {{"v", NULL, 1, 0, ENTRY_DUPS},
@@ -253,7 +253,7 @@ static void sub_page_when_bad_then_corrupted(void **state)
 	}
 }
 
-/* LEAF2 where the database has no DUPFIXED: there is no item size to read it by. */
+/* A LEAF2 page in a database without MDB_DUPFIXED: the size of its items is unknown. */
 static void sub_page_when_leaf2_without_dupfixed_then_corrupted(void **state)
 {
 	uint8_t page[64];

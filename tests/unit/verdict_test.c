@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what the verdict says of the time that a program waited. */
+/* Checks what the verdict reports of the time that a program waited. */
 #include "util/clock.h"
 #include "util/phrases.h"
 #include "util/stats.h"
@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* After those that it needs. */
+/* cmocka.h needs the headers above. */
 #include <cmocka.h>
 
 #include <pthread.h>
@@ -35,7 +35,7 @@ static void verdict_is_of_the_time_that_could_be_waited(void **state)
 	assert_verdict(0, 0, "I/O is not your bottleneck: waited 0.000 of 0.000 s (0 %)");
 	assert_verdict(94, 1000, "I/O is not your bottleneck: waited 0.094 of 1.000 s (9 %)");
 	assert_verdict(95, 1000, "I/O is your bottleneck: waited 0.095 of 1.000 s (10 %)");
-	/* Threads that came and went have waited for longer than is known of. */
+	/* Threads that have ended waited for longer than the time that is accounted for. */
 	assert_verdict(3000, 1000, "I/O is your bottleneck: waited 3.000 of 3.000 s (100 %)");
 }
 
@@ -54,7 +54,8 @@ static void *serve(void *unused)
 	return unused;
 }
 
-/* Four threads of the program that waited for a second each, at once, and one of lmdbio's. */
+/* Four threads of the program, which each wait for a second at the same time, and one of lmdbio's
+ * threads. */
 static void wait_at_once(void)
 {
 	enum { WAITERS = 4 };

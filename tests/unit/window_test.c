@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which page numbers a view must turn into pointers, and which not. */
+/* Checks which page numbers a view turns into pointers, and which it refuses. */
 #include "window/window.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 enum { SIZE = 512, PAGES = 10 };
 
 struct fixture {
-	int fd; /* of a file of these pages, each with its number */
+	int fd; /* the file of these pages, each with its number */
 	struct window window;
 };
 
@@ -61,13 +61,13 @@ static void window_open_when_any_page_size_then_shift_fits(void **state)
 static void window_open_when_nothing_can_be_mapped_then_errno(void **state)
 {
 	struct window window = {0};
-	int ends[2]; /* of a pipe, which has no pages */
+	int ends[2]; /* a pipe, which has no pages */
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(window_open(&window, ends[0], 4096, 4096), ENODEV);
 	assert_null(window.base);
-	window_close(&window); /* of one that never opened */
+	window_close(&window); /* a window that was never open */
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -215,7 +215,7 @@ static void window_pages_when_nothing_is_there_then_never_an_address(void **stat
 	assert_int_equal(window_pages(&view, 0, 1, &address), MDB_CORRUPTED);
 }
 
-/* Beside a writer that commits, shared memory is not used for a while. */
+/* While a writer commits, a reader does not use shared memory for some time. */
 static void window_pages_when_shared_memory_is_not_used_then_a_failed_read_is_eio(void **state)
 {
 	enum { BLOCKS = 64, LENGTH = BLOCKS * ARENA_BLOCK, BAD = 40 };
