@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks when an answer counts as late, and how much of their time askers wait for a peer that is slow. */
+/* Checks when an answer counts as late, and how much of their time askers wait for a slow peer. */
 #include "mpi/answer_pace.h"
 
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static void late(struct exchange_question *question, uint64_t now)
 	question->late = true;
 }
 
-/* A body of so many bytes has taken so long of the answer's time. */
+/* Simulates an answer whose body has `bytes` bytes and takes `body_took` of the answer's time. */
 static void answer_body(int peer, uint64_t began, uint64_t took, uint64_t bytes, uint64_t body_took)
 {
 	struct exchange_question question = ask(peer, began);
@@ -158,7 +158,7 @@ static void patience_learns_of_late_answers(void **state)
 	}
 	assert_in_range(are_late, 1, 6);
 	assert_false(pace_is_probe(&pace, 0));
-	/* One that came after minutes counts as long as it was waited for. */
+	/* An answer that came after minutes counts with the time that the asker waited for it. */
 	question = ask(SLOW, 0);
 	late(&question, PACE_LATE_MOST);
 	pace_ended(&pace, &question, 600 * PACE_LATE_MOST, true);
@@ -215,7 +215,7 @@ static void bodies_come(unsigned n, uint64_t fast, uint64_t slow)
 	}
 }
 
-/* No answer is late. */
+/* The peer's bodies are slow, but none of its answers is late. */
 static void peer_when_its_bodies_are_slow_then_it_is_on_probation(void **state)
 {
 	struct exchange_question open, probe;
@@ -228,7 +228,8 @@ static void peer_when_its_bodies_are_slow_then_it_is_on_probation(void **state)
 	answer_body(SLOW, 90 * MS, 85 * MS, 1 << 20, 85 * MS);
 	assert_true(pace_is_probe(&pace, SLOW));
 	assert_false(pace_is_probe(&pace, 0));
-	/* What it was asked before is waited for no longer, and is no second offence. */
+	/* Askers no longer wait for a question of before the probation. Its lateness does not count
+	 * against the peer again. */
 	assert_true(pace_is_late(&pace, &open, 175 * MS));
 	late(&open, 175 * MS);
 	assert_int_equal(pace_turn(&pace, SLOW, 175 * MS), PACE_PASS);
@@ -268,7 +269,7 @@ static void peer_when_storage_is_not_known_then_it_is_asked(void **state)
 	assert_false(pace_is_probe(&pace, SLOW));
 }
 
-/* Such as one that waits for a processor now and then. */
+/* As from a peer that waits for a processor now and then. */
 static void peer_when_few_bodies_are_slow_then_it_is_asked(void **state)
 {
 	(void)state;
@@ -299,8 +300,8 @@ static void peer_when_it_waits_for_storage_then_it_is_asked(void **state)
 	assert_false(pace_is_probe(&pace, SLOW));
 }
 
-/* What askers wait for a peer whose answers take so long, beside one that is fast, in ten minutes. They ask
- * whenever they may, a window at a time, or so many of it. */
+/* Returns how long askers wait for a slow peer in ten minutes, beside a fast one. They ask whenever
+ * they may, `window` questions at a time. */
 static struct waited {
 	unsigned asked;
 	uint64_t ms;

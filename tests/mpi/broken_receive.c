@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how MPICH 4.0 tells of a receive that its sender's death has broken
- * off: as of one that is complete, with all of its length (recv_cmpl_cb of ucx_recv.h).
+/* Simulates MPICH 4.0's handling of a receive that breaks off because its sender died: MPICH
+ * reports it as complete, with its full length (recv_cmpl_cb of ucx_recv.h).
  *
  * Preloaded under a test's job. Each BROKEN_EACH-th receive of more than BROKEN_MORE bytes that
- * ends well has nothing in its second half. What was done so is told in the file BROKEN_RECEIVES, a
- * line each.
+ * ends well gets an empty second half. The file BROKEN_RECEIVES has a line for each such receive.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -19,12 +18,12 @@ enum { BROKEN_EACH = 5, BROKEN_MORE = 16 << 10, RECEIVES = 4096, PIECES = 16 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct receive {
 	MPI_Request request;
-	int count; /* of pieces; 0: not in use */
+	int count; /* of pieces; 0: the entry is free */
 	struct {
 		char *at;
 		size_t length;
 	} pieces[PIECES];
-	size_t length; /* of all of them, bytes */
+	size_t length; /* of all pieces, bytes */
 } receives[RECEIVES];
 static unsigned seen;
 
@@ -34,7 +33,7 @@ __attribute__((visibility("default"))) int MPI_Irecv(void *buffer, int count, MP
 __attribute__((visibility("default"))) int MPI_Test(MPI_Request *request, int *done,
 						    MPI_Status *status);
 
-/* Where MPI belongs to a module that was loaded later on, RTLD_NEXT does not know it. */
+/* RTLD_NEXT does not find MPI if it belongs to a module that was loaded later. */
 static void find(const char *name, void *function)
 {
 	void *at = dlsym(dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD), name);
@@ -49,7 +48,8 @@ static void piece_add(struct receive *receive, MPI_Aint at, int length)
 	receive->length += (size_t)length;
 }
 
-/* Where the bytes of the two kinds of receives that the project makes will stand. */
+/* Records where the bytes of a receive will lie, for the two kinds of receives that lmdbio
+ * makes. */
 static void describe(struct receive *receive, const void *buffer, int count, MPI_Datatype type)
 {
 	int (*envelope)(MPI_Datatype, int *, int *, int *, int *);
@@ -93,7 +93,7 @@ int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI
 	return rc;
 }
 
-/* The second half of what has come, wherever its pieces stand. */
+/* Clears the second half of the received bytes, in whichever pieces it lies. */
 static void half_forget(const struct receive *receive)
 {
 	size_t from = receive->length / 2;

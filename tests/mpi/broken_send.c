@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows a rank that cannot reach the others any more, as when one of them has been killed: rank 1's
- * messages without bytes of the tag BROKEN_TAG and of higher ones fail.
+/* Simulates a rank that can no longer reach the others, as when one of them has been killed: rank
+ * 1's messages with tag BROKEN_TAG or a higher one fail if they have no bytes.
  *
- * Preloaded under a test's job. */
+ * Preloaded under a test's job.
+ */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static int is_broken(int count, int tag)
 	return rank && least && !strcmp(rank, "1") && !count && tag >= atoi(least);
 }
 
-/* The module is loaded later on, so that RTLD_NEXT does not know its MPI. */
+/* RTLD_NEXT does not find MPI, because its module is loaded later. */
 int MPI_Isend(const void *bytes, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
 	      MPI_Request *request)
 {

@@ -108,7 +108,7 @@ static void no_node_has_a_unit_more_than_another(void **state)
 	for_all(check_balance);
 }
 
-/* Of every stretch of the data each node has its share, and no two runs' order is the rule. */
+/* Each node owns chunks at every place within the runs: the order differs from run to run. */
 static void node_has_no_place_of_its_own_in_a_run(void **state)
 {
 	struct chunk_spread spread = {.place = chunk_spread_place(7, 9),

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a collective call which MPI fails for ever, and completes later, writes to no memory of its caller.
+/* Checks that a collective call which MPI reports as failed, and completes later, does not write to
+ * its caller's memory.
  *
- * The ranks of a job are threads over simulated MPI. Their memory has another use when the call completes. */
+ * The ranks of a job are threads over simulated MPI. By the time the call completes, their memory
+ * has another use.
+ */
 #include "config.h"
 #include "mpi_simulated.h"
 #include "mpi_sites.h"
@@ -18,7 +21,7 @@
 
 enum { RANKS = 3, COUNT = 4, ANOTHER_USE = 0x5a };
 
-/* A rank's part, and behind it what comes of all parts. */
+/* A rank's own part, and behind it the combined parts of all ranks. */
 struct memory {
 	uint64_t mine[COUNT], all[COUNT * RANKS];
 };

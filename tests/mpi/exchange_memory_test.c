@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a rank without memory for an exchange asks and answers nothing, and ends with the others. */
+/* Checks that a rank without memory for an exchange asks nothing and answers nothing, but ends
+ * together with the others. */
 #include "config.h"
 #include "mpi/exchange.h"
 

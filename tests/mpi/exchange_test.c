@@ -39,7 +39,7 @@ static uint64_t tallies[TALLIES];
 struct asked {
 	struct exchange_question question;
 	bool used, told, placed;
-	uint64_t what, at; /* ms: when it is to be asked; UINT64_MAX: it has been */
+	uint64_t what, at; /* ms: when to ask it; UINT64_MAX: it has been asked */
 	int to;
 	struct exchange_run runs[3];
 	int n;
@@ -52,12 +52,12 @@ struct debt {
 	uint64_t what, ready_at; /* ms */
 };
 
-/* A receive that is posted, or a body that no receive is posted for yet. */
+/* A posted receive, or a body for which no receive is posted yet. */
 struct landing {
 	bool used, posted;
 	int from;
 	uint64_t number;
-	struct asked *asked; /* NULL: anywhere */
+	struct asked *asked; /* the body's question; NULL: none, it is dropped */
 	size_t length;
 	uint8_t bytes[BODY];
 };
@@ -218,7 +218,7 @@ static void landing_end(int self, struct landing *landing)
 				asked->placed && room ? asked->n : 0, landing->length));
 }
 
-/* A posted receive and a body meet. */
+/* Joins a posted receive with a body. */
 static void land(int self, struct landing wanted)
 {
 	struct rank *rank = &world.rank[self];
@@ -285,7 +285,7 @@ static void ended(struct asked *asked, const struct exchange_action *action)
 	CHECK(!action->error || !world.calm);
 }
 
-/* To give up a question. */
+/* Whether the rank has a reason to give up the question. */
 static bool has_a_reason(const struct rank *rank, const struct exchange_action *action)
 {
 	uint64_t ns = world.now * MS, heard = rank->heard[action->peer];
@@ -485,7 +485,7 @@ static void world_make(uint64_t number)
 	tallies[CALM_SCHEDULES] += world.calm;
 }
 
-/* Whether a reply is missing of a rank of which this one does not know that it is dead. */
+/* Whether a dead rank owes this one a reply, and this one does not know of the death. */
 static bool owed_by_the_dead(const struct rank *rank)
 {
 	for (int peer = 0; peer < world.ranks; peer++)
@@ -495,7 +495,7 @@ static bool owed_by_the_dead(const struct rank *rank)
 	return false;
 }
 
-/* Whether a rank has nothing left that could end. */
+/* Whether the rank waits for nothing that could still end. */
 static bool is_done(const struct rank *rank)
 {
 	if (is_dead(rank))
@@ -504,7 +504,7 @@ static bool is_done(const struct rank *rank)
 		const struct asked *asked = &rank->asked[i];
 		bool to_dead = is_dead(&world.rank[asked->to]);
 
-		/* No rank will ever say more of the question. */
+		/* No rank will ever send more about the question. */
 		if (asked->used && !(to_dead && !world.detects && asked->question.lost))
 			return false;
 	}
@@ -512,7 +512,7 @@ static bool is_done(const struct rank *rank)
 	       (rank->quiet || rank->exchange.questions || owed_by_the_dead(rank));
 }
 
-/* A receive whose body was lost is never over: the transport breaks it off after a while. */
+/* A receive whose body was lost never ends by itself: the transport breaks it off after a while. */
 static void bodies_break_off(int self)
 {
 	struct rank *rank = &world.rank[self];
@@ -562,7 +562,7 @@ static void schedule_run(uint64_t number)
 	if (!dead) {
 		CHECK(quiet == (unsigned)world.ranks);
 		if (network_is_sound(
-			    &world.network)) /* no word is left for a rank that looks no more */
+			    &world.network)) /* no word is left for a rank that has ended */
 			CHECK(!network_has_words(&world.network));
 		tallies[ENDED_TOGETHER]++;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Lets time pass faster for the code of a test, so that what waits a second for a rank that says nothing needs no
- * second: a program is linked with --wrap for each of these calls. */
+/* Makes time pass faster for the code under test, so that a wait of a second for a silent rank
+ * takes less. The program is linked with --wrap for each of these calls. */
 #include "config.h"
 
 #include "util/clock.h"
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* A program may say another number. */
+/* A program may define another factor. */
 #ifndef CLOCK_FASTER
 #define CLOCK_FASTER 20
 #endif
@@ -29,7 +29,7 @@ static uint64_t ns_of(const struct timespec *time)
 	return (uint64_t)time->tv_sec * CLOCK_SECOND + (uint64_t)time->tv_nsec;
 }
 
-/* The moment from which on it is faster. */
+/* The moment from which the clock runs faster. */
 static uint64_t began(void)
 {
 	static _Atomic uint64_t at;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a little of a data set, then waits, and tells what the servers of its job cost meanwhile. */
+/* Reads a little of a data set, then waits, and reports the processor time of the job's servers
+ * meanwhile. */
 #include <errno.h>
 #include <lmdb.h>
 #include <poll.h>
@@ -61,8 +62,9 @@ static FILE *children_of(pid_t pid)
 	return fopen(path, "re");
 }
 
-/* What all servers of the job have had: children of the lmdbio-runs, which are the launcher's children as
- * this program's own is. *servers: how many there are. */
+/* Returns the processor time of all servers of the job. They are children of the lmdbio-run
+ * processes, which are children of the launcher, as this program's own parent is. *servers: their
+ * number. */
 static long servers_us(int *servers)
 {
 	FILE *runs = children_of(parent_of(getppid())), *children;
@@ -116,7 +118,7 @@ static int read_a_little(MDB_env *env)
 	return rc;
 }
 
-/* Waits for bytes in a pipe that no process writes to. */
+/* Waits for bytes in a pipe to which no process writes. */
 static void wait_for(int fd, int ms)
 {
 	struct pollfd never = {.fd = fd, .events = POLLIN};
@@ -124,9 +126,9 @@ static void wait_for(int fd, int ms)
 	(void)poll(&never, 1, ms);
 }
 
-/* Tells the processor time of the job's servers and of this process in a window in which this one has
- * nothing to do, 1 % of the window, in microseconds, and how many servers there are. "once": ends
- * when it has read. */
+/* Reports the processor time of the job's servers and of this process, in microseconds, during a
+ * window in which this process is idle; 1 % of the window; and the number of servers. With "once"
+ * the program ends after it has read. */
 int main(int argc, char **argv)
 {
 	MDB_env *env = NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks whether the index that ranks make together is the one that a process
- * makes by itself.
+/* Checks whether the index that the ranks make together equals the one that a process makes by
+ * itself.
  *
- * index_call PATH [DATABASE]: each rank prints "rank R: N records, D differences", or "rank R: error E".
- * With COUNT in the environment the serial index, which reads all by itself, is left out.
+ * index_call PATH [DATABASE]: each rank prints "rank R: N records, D differences", or "rank R:
+ * error E". With COUNT in the environment there is no serial index, which would read everything by
+ * itself.
  */
 #include "env/env.h"
 #include "index/record_index.h"
@@ -69,7 +70,7 @@ int main(int argc, char **argv)
 		records = lmdbio_mpi_index_records(made);
 		if (!getenv("COUNT"))
 			rc = serial_index(argv[1], name, &serial);
-		/* One more than there are, too. */
+		/* Also compares one record number past the last. */
 		for (uint64_t i = 0; serial && i <= records; i++)
 			differences += differs(made, serial, i);
 	}

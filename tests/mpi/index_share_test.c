@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks whether all leaves are dealt out, evenly, and to those who can keep
- * them.
- */
+/* Checks whether all leaves are shared out, evenly, and to the ranks that can keep them. */
 #include "mpi/rank_shares.h"
 
 #include <setjmp.h>

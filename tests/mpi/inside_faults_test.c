@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a call of MPI which fails while a server runs inside an MPI program, or a process ends by MPI, costs
- * the program nothing: it begins, ends in time, and nothing is left.
+/* Checks that a program survives each failing call of MPI, while a server runs inside it or while a
+ * process ends by MPI. The program begins, ends in time, and leaves nothing behind.
  *
- * Each life of a program is a child process, of one rank over simulated MPI. Each call fails for the n-th time, n from
- * 1 until none does: once, and for ever. */
+ * Each life of a program is a child process, of one rank over simulated MPI. Each call fails for
+ * the n-th time, n from 1 until none does: once, and for ever.
+ */
 #include "config.h"
 #include "mpi_simulated.h"
 #include "mpi_sites.h"
@@ -56,14 +57,14 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 	return no_threads ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
 }
 
-/* Whether it is a call without which a session is left: where MPI does not say whether the program has ended it,
- * exit() does not wait for other ranks. */
+/* Whether a failure of this call leaves a session behind. Where MPI does not say whether the
+ * program has ended it, exit() does not wait for other ranks. */
 static bool gives_back(const struct mpi_site *site)
 {
 	return strstr(site->call, "free") || strstr(site->call, "inalize");
 }
 
-/* At the end of exit(), after the handlers of the code under test. */
+/* Runs at the end of exit(), after the handlers of the code under test. */
 static void look(void)
 {
 	bool failed = mpi_site_disarm();
@@ -83,8 +84,8 @@ static bool is_served(void)
 	return fd >= 0;
 }
 
-/* While the program works; a server that does not come is no matter to it. Without a server a
- * failure can be waited for. */
+/* Simulates the program's work; it does not depend on a server. Without a server the work goes on
+ * until the failure. */
 static void work(bool waits, bool until_failed)
 {
 	for (unsigned i = 0;
@@ -92,7 +93,7 @@ static void work(bool waits, bool until_failed)
 		clock_sleep(CLOCK_SECOND / 1000);
 }
 
-/* Whether a server comes where nothing fails. */
+/* Whether a server starts when no call fails. */
 static bool serves(enum life life)
 {
 	return life == FIRST || life == LATER || life == CALLING || life == UNNOTICED;
@@ -110,18 +111,18 @@ static void live(enum life life, const struct mpi_site *site, unsigned n, bool o
 	no_threads = life == THREADLESS;
 	if (site || life == UNNOTICED)
 		mpi_site_arm(site ? site : mpi_site(0), site ? n : UINT_MAX, on);
-	if (life == UNNOTICED) /* at first */
+	if (life == UNNOTICED) /* the first call */
 		mpi_site_also("mpi_inside.c", "MPI_Comm_set_attr", 1);
 	(void)mpi_inside_begin(life == FIRST || life == NEVER_FIRST || life == THREADLESS);
 	if (life == FIRST || life == CALLING)
 		sim_library(true, MPI_THREAD_MULTIPLE);
-	/* It may end MPI as soon as the call returns. */
+	/* The program may end MPI as soon as the call returns. */
 	if (life == CALLING && (mpi_inside_begin(false) || (!site && sim_sessions() != 1)))
 		_exit(UNJOINED);
 	work(serves(life), site);
 	served = is_served();
 	if (!site && served != serves(life) &&
-	    life != NEVER_FIRST) /* there a server may run or not */
+	    life != NEVER_FIRST) /* in that life a server may or may not run */
 		_exit(UNSERVED);
 	if (site && mpi_site_has_failed() && !on)
 		work(serves(life) && life != UNNOTICED, false);
@@ -146,7 +147,7 @@ static int life_of(enum life life, const struct mpi_site *site, unsigned n, bool
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* Of lives that differ from the others in one call, that call. */
+/* For a life that differs from the others in one call only: whether the site is that call. */
 static bool is_met(const struct mpi_site *site, enum life life)
 {
 	return strstr(site->file, "mpi_inside.c") ||
@@ -223,7 +224,8 @@ static void abort_when_it_fails_then_the_process_ends_with_its_status(void **sta
 	assert_int_equal(ends, 2);
 }
 
-/* A rank that knows its MPI says goodbye to the launcher; one that cannot ask leaves it to MPI_Finalize. */
+/* A rank that knows MPI's version says goodbye to the launcher; a rank that cannot ask leaves that
+ * to MPI_Finalize. */
 static void version_when_mpi_does_not_tell_it_then_the_launcher_hears_nothing(void **state)
 {
 	static const char *const answers[] = {"cmd=barrier_out\n", "cmd=finalize_ack\n"};

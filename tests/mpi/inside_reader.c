@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* An MPI program that reads its part of a data set through plain LMDB calls,
- * and begins and ends MPI as its first argument says. */
+/* Reads a part of a data set by plain LMDB calls, as a rank of an MPI program. Its first argument
+ * says how it begins and ends MPI. */
 #include <errno.h>
 #include <lmdb.h>
 #include <mpi.h>
@@ -58,7 +58,7 @@ static uint64_t number(const char *name, uint64_t otherwise)
 	return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* The sums of all ranks, where MPI is at hand. */
+/* Prints the sums of all ranks, if MPI is available. */
 static void tell(const char *how, uint64_t rank, struct part part)
 {
 	if (strcmp(how, "never") && strcmp(how, "later")) {
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 		rc = mdb_env_create(&env);
 		if (!rc)
 			rc = mdb_env_open(env, argv[2], MDB_RDONLY | MDB_NOLOCK, 0);
-		/* A command that returns when the node is served. */
+		/* The command returns when the node is served. */
 		status = getenv("INSIDE_READY") ? system(getenv("INSIDE_READY")) : 0;
 		if (status) {
 			fprintf(stderr, "rank %d: the command's status is %#x\n", (int)rank,
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "exit")) {
 		if (rank + 1 == ranks)
 			exit(3);
-		MPI_Barrier(MPI_COMM_WORLD); /* for ever, if the other's end is not the job's */
+		MPI_Barrier(MPI_COMM_WORLD); /* waits for ever if the peer is outside the job */
 	}
 	if (strcmp(how, "early"))
 		mdb_env_close(env);

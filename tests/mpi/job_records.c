@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads records by all ranks of a simulated job, and judges them. */
+/* Reads records by all ranks of a simulated job, and checks them. */
 #include "config.h"
 #include "job_records.h"
 

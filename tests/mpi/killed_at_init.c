@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows a job whose MPI process is killed, or waits for ever, while MPI begins.
+/* Simulates a job whose MPI process is killed, or hangs, while MPI begins.
  *
- * Preloaded under a test's job. Rank 1, or KILLED_RANK, gets SIGKILL, or the signal KILLED_BY, where
- * MPI_Init_thread() is called (KILLED_AT=before) or has returned (KILLED_AT=after), or does not come back
- * from it (KILLED_AT=never).
+ * Preloaded under a test's job. Rank 1, or KILLED_RANK, gets SIGKILL, or the signal KILLED_BY,
+ * where MPI_Init_thread() is called (KILLED_AT=before) or has returned (KILLED_AT=after), or does
+ * not return from it (KILLED_AT=never).
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -28,7 +28,7 @@ static void die(const char *at)
 		pause();
 }
 
-/* The module is loaded later on, so that RTLD_NEXT does not know its MPI. */
+/* RTLD_NEXT does not find MPI, because its module is loaded later. */
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
 	void *at = dlsym(dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD), "PMPI_Init_thread");

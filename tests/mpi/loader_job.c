@@ -163,7 +163,8 @@ static int options_parse(struct lmdbio_loader_options *options, int argc, char *
 	return optind + 1 == argc ? 0 : -1;
 }
 
-/* Without keeping a processor busy: there are fewer than ranks. */
+/* Waits for the other ranks without occupying a processor: there are fewer processors than
+ * ranks. */
 static void gather(void)
 {
 	MPI_Request request;
@@ -221,7 +222,7 @@ static void stats_print(struct lmdbio_loader *loader, uint64_t epoch)
 	fflush(stdout);
 }
 
-/* The stopping rank says who it is; the others go on when it has. */
+/* The stopping rank writes its process id; the others go on when the file exists. */
 static void stop(bool mine)
 {
 	char path[4096], made[4096];
@@ -251,7 +252,7 @@ static void run(void)
 		fprintf(stderr, "%s has failed\n", command);
 }
 
-/* true: it reads no more. */
+/* Returns true if this rank reads no more. */
 static bool act(struct lmdbio_loader *loader, uint64_t batches)
 {
 	if (batches != job.at || !*job.act)
@@ -266,7 +267,8 @@ static bool act(struct lmdbio_loader *loader, uint64_t batches)
 		exit(3);
 	if (!strcmp(job.act, "kill"))
 		raise(SIGKILL);
-	/* What the others still do together: after this batch, each one to come, and at last. */
+	/* The number of barriers at which the others still meet: after this batch, after each
+	 * further one, and at the end. */
 	job.left = lmdbio_loader_batches(loader) * job.epochs - batches + 1 + (batches != 0);
 	if (!strcmp(job.act, "close"))
 		lmdbio_loader_close(loader);
@@ -297,7 +299,7 @@ static int state_restore(struct lmdbio_loader *loader)
 	return whole ? lmdbio_loader_restore(loader, state) : EIO;
 }
 
-/* MDB_NOTFOUND at its end; 0: this rank reads no more. */
+/* Returns MDB_NOTFOUND at the epoch's end, or 0 if this rank reads no more. */
 static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, uint64_t *batches)
 {
 	struct lmdbio_batch *batch;
@@ -324,7 +326,7 @@ static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, uint64_t *ba
 	return rc;
 }
 
-/* With the others, which read on. */
+/* Meets the other ranks, which read on. */
 static void stay(void)
 {
 	while (!job.apart && job.left--)
@@ -365,8 +367,8 @@ static int read_all(const char *path, const struct lmdbio_loader_options *option
 	return 0;
 }
 
-/* With LOADER_SAYS each rank writes into a file of its own: mpiexec passes on the bytes of several
- * ranks as they come, and a long output's blocks end amid a line. */
+/* With LOADER_SAYS each rank writes into a file of its own. mpiexec passes on the bytes of several
+ * ranks in the order in which they come, so blocks of a long output would end amid a line. */
 static bool output_apart(void)
 {
 	const char *says = getenv("LOADER_SAYS");

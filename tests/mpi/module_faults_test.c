@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a call of MPI which fails where lmdbio itself has begun MPI is told, or costs nothing: in a job that
- * begins, makes a file together, brings a data set to its nodes, serves them and ends; and in ranks that join a
- * program's job.
+/* Checks that where lmdbio itself has begun MPI each failing call is reported, or costs nothing.
+ * The job begins, makes a file together, brings a data set to its nodes, serves them and ends; in a
+ * further test, ranks join a program's job.
  *
- * The ranks of two nodes are threads over simulated MPI, and make the module's calls as the commands do. Each call of
- * MPI fails for the n-th time, n from 1 until none does: once, and for ever. */
+ * The ranks of two nodes are threads over simulated MPI, and make the module's calls as the
+ * commands do. Each call of MPI fails for the n-th time, n from 1 until none does: once, and for
+ * ever.
+ */
 #include "config.h"
 #include "mpi_simulated.h"
 #include "mpi_sites.h"
@@ -38,9 +40,9 @@ enum { EACH = 6, FASTER = 2 };
 extern const struct mpi_module lmdbio_mpi_module;
 
 struct outcome {
-	int rc;      /* of the first call that fails */
-	bool wrong;  /* a call has returned 0 and something else than it says */
-	bool served; /* to the end */
+	int rc;      /* the first failing call's code */
+	bool wrong;  /* a call has returned 0 without doing its work */
+	bool served; /* until the end */
 };
 
 static struct {
@@ -49,7 +51,7 @@ static struct {
 	const char *paths[2];
 	char names[NODES][64];
 	int level;
-	unsigned run, times; /* of failures, or 0 */
+	unsigned run, times; /* number of failures, or 0 */
 	struct outcome ranks[RANKS];
 } test;
 
@@ -59,10 +61,10 @@ static size_t value_make(void *bytes, uint64_t i)
 	return VALUE;
 }
 
-/* What each rank writes. */
+/* Writes each rank's part. */
 static size_t part_make(char *bytes, int rank)
 {
-	size_t length = (size_t)PART * (size_t)rank; /* rank 0: nothing */
+	size_t length = (size_t)PART * (size_t)rank; /* rank 0 writes nothing */
 
 	memset(bytes, 'a' + rank, length);
 	return length;
@@ -89,7 +91,7 @@ static bool file_is_whole(void)
 	return n >= 0 && is_collected(all, (size_t)n);
 }
 
-/* As a conversion does. */
+/* The ranks write a file as a conversion does. */
 static int share(const struct mpi_sharing *sharing, int rank, struct outcome *outcome)
 {
 	char part[PART * RANKS];
@@ -174,15 +176,16 @@ static void rank_run(void *context, int rank)
 	outcome->rc = outcome->rc ? outcome->rc : rc ? rc : ended;
 }
 
-/* Whether it is a call that only says why, or without which something is left that ends with the job. What MPI may
- * still use of a server that breaks off stays. */
+/* Whether a failure of this call costs nothing: the call only asks for a text, or leaves something
+ * that ends with the job. Memory that MPI may still use after a server breaks off is kept as
+ * well. */
 static bool costs_nothing(const struct mpi_site *site)
 {
 	return strstr(site->file, "exchange_wire.c") || strstr(site->call, "free") || strstr(site->call, "Error_string") || strstr(site->call, "errhandler") ||
 	       strstr(site->call, "version");
 }
 
-/* What does not go as it should; NULL: all does. */
+/* Returns what went wrong, or NULL. */
 static const char *job_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
 {
 	const char *then = NULL;
@@ -191,7 +194,7 @@ static const char *job_run(const struct mpi_site *site, unsigned n, bool on, boo
 
 	sim_begin(RANKS);
 	sim_library(false, test.level);
-	test.run++; /* a node's name: what MPI may still use stays with a server that breaks off */
+	test.run++; /* for a new node name: a server that breaks off keeps what MPI may still use */
 	for (int node = 0; node < NODES; node++)
 		snprintf(test.names[node], sizeof(test.names[node]), "module-%d-%d-%u", (int)getpid(), node, test.run);
 	assert_int_equal(truncate(test.file, 0), 0);
@@ -222,7 +225,7 @@ static const char *job_run(const struct mpi_site *site, unsigned n, bool on, boo
 	return then;
 }
 
-/* The others are met in no job of this. An MPI_Abort that fails ends the process. */
+/* This job reaches no other sites. A failing MPI_Abort ends the process. */
 static bool is_met(const struct mpi_site *site)
 {
 	return strcmp(site->call, "MPI_Abort") != 0 && !strstr(site->file, "/stage") && !strstr(site->file, "/peer") &&
@@ -248,7 +251,7 @@ static void call_when_it_fails_in_a_job_of_the_commands_then_it_is_told_or_costs
 	assert_int_equal(bad, 0);
 }
 
-/* Calls between ranks that meet fail some times, as often as no rank gives up for. */
+/* Calls between ranks fail a few times, but not so often that a rank gives up. */
 static void message_when_it_is_sent_again_and_again_then_the_job_ends_well(void **state)
 {
 	const struct mpi_site *site;
@@ -295,7 +298,7 @@ static void rank_adopt(void *context, int rank)
 		(void)mpi_job_return();
 }
 
-/* How many ranks have joined. */
+/* Returns how many ranks have joined. */
 static int adopt_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
 {
 	int joined = 0;
@@ -330,8 +333,8 @@ static void memory_when_a_rank_has_none_to_join_then_all_go_on_without(void **st
 	without = -1;
 }
 
-/* Others may wait for the rank in a call that it could not begin; but no rank goes on to wait for it at the end, unless
- * the job ends. */
+/* Other ranks may wait for this one in a call that it could not begin. But no rank goes on to wait
+ * for it at the end, unless the job ends. */
 static void call_when_it_fails_as_ranks_join_then_all_have_joined_or_none(void **state)
 {
 	const struct mpi_site *site;
@@ -379,7 +382,7 @@ static void threads_when_mpi_has_too_few_then_all_ranks_are_told(void **state)
 	test.level = MPI_THREAD_MULTIPLE;
 }
 
-/* The ranks of two machines: each has a network of its own. */
+/* The ranks run on two machines, each with a network of its own. */
 int __real_stat(const char *path, struct stat *st);
 int __wrap_stat(const char *path, struct stat *st);
 

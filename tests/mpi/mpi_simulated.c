@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum { COMM = 1000, REQUEST = 1000, TYPE = 1000, REQUESTS = 4096, PIECES = 16, QUEUES = 2 };
-enum { TYPES = 1024 }; /* more than a run makes, because the simulation may fail each release */
+enum { TYPES = 1024 }; /* more than a run makes, because a test may make each release fail */
 
-/* Where bytes stand. */
+/* Where the bytes of a message lie. */
 struct layout {
 	bool used;
 	int n;
@@ -26,9 +26,9 @@ struct layout {
 
 struct request {
 	bool used, done, is_send;
-	struct collective *collective; /* or NULL */
+	struct collective *collective; /* the call of all ranks, or NULL */
 	int context, rank, peer, tag;
-	struct layout layout; /* of a receive, or a send that is not eager */
+	struct layout layout; /* of a receive, or of a send that is not eager */
 	size_t came;
 	int rc;
 };
@@ -38,8 +38,8 @@ struct message {
 	int context, from, to, tag;
 	bool late, damaged;
 	size_t length;
-	uint8_t *bytes;       /* NULL: the sender's memory has them */
-	struct request *send; /* which ends with it, or NULL */
+	uint8_t *bytes;       /* NULL: they are in the sender's memory */
+	struct request *send; /* the send that ends when the message is taken, or NULL */
 };
 
 static struct {
@@ -50,7 +50,7 @@ static struct {
 	bool lose[SIM_RANKS][QUEUES], damage[SIM_RANKS][QUEUES];
 } sim;
 static struct request requests[REQUESTS];
-static int requests_end; /* none is in use from here on */
+static int requests_end; /* behind the last request in use */
 
 static void impossible(const char *what)
 {
@@ -68,7 +68,8 @@ void sim_begin(int ranks)
 	sim_job_begin(ranks);
 }
 
-/* A detached service thread may have made the last call of MPI: the lock puts this behind it. */
+/* A detached service thread may have made the last call of MPI: the lock orders this function after
+ * it. */
 void sim_end(void)
 {
 	sim_enter();
@@ -183,7 +184,7 @@ static void gather(const struct layout *layout, uint8_t *to)
 	}
 }
 
-/* As much as there is room for. */
+/* Copies as many bytes as there is room for. */
 static void scatter(const struct layout *layout, const uint8_t *from, size_t length)
 {
 	for (int i = 0; i < layout->n && length; i++) {
@@ -376,7 +377,7 @@ int MPI_Recv(void *bytes, int count, MPI_Datatype type, int from, int tag, MPI_C
 	return receive.rc;
 }
 
-/* A send's message is not taken any more. */
+/* Withdraws the message of a send. */
 static void request_drop(const struct request *request)
 {
 	struct message *message = sim.messages;
@@ -403,7 +404,7 @@ int MPI_Test(MPI_Request *handle, int *there, MPI_Status *status)
 				     : request->done;
 	if (!*there && sim_look_in_vain())
 		return MPI_SUCCESS;
-	if (!*there) { /* what it waits for fails, and its memory is free */
+	if (!*there) { /* the request's operation fails, and its memory is free */
 		request->rc = MPI_ERR_OTHER;
 		if (request->collective)
 			sim_uncollected(request->collective, request->rank);
@@ -481,7 +482,7 @@ int MPI_Type_free(MPI_Datatype *type)
 	return MPI_SUCCESS;
 }
 
-/* Without waiting for a receive: what is sent so has no bytes. */
+/* Does not wait for the receive: such messages have no bytes. */
 int MPI_Send(const void *bytes, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
 {
 	MPI_Request request;

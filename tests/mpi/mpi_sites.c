@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says which calls of MPI fail. */
+/* Decides which calls of MPI fail. */
 #include "config.h"
 #include "mpi_sites.h"
 
@@ -82,8 +82,8 @@ const struct mpi_site *mpi_site(unsigned number)
 	return __start_mpi_sites + number < __stop_mpi_sites ? __start_mpi_sites[number] : NULL;
 }
 
-/* For sites_test.sh: beside the program, what has failed in its last run. A forked child adds to
- * it. */
+/* Opens the list of calls that have failed in the program's last run, for sites_test.sh. It lies
+ * beside the program. A forked child appends to it. */
 static void failed_open(int flags, const struct mpi_site *site)
 {
 	char path[4096];

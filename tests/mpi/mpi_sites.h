@@ -18,35 +18,37 @@ struct mpi_site {
 	const char *call;
 };
 
-/* The n-th call at a site (NULL: at any) from now on fails, n from 1; with `on`, all after it as well. */
+/* Makes the n-th call from now on at a site (NULL: at any site) fail, n from 1; with `on` also all
+ * calls after it. */
 void mpi_site_arm(const struct mpi_site *site, unsigned n, bool on);
-/* The n-th call at a site and those after it fail, so many in all. */
+/* Makes the n-th call at a site fail, and those after it: `times` calls in all. */
 void mpi_site_arm_times(const struct mpi_site *site, unsigned n, unsigned times);
-/* After it: the n-th call of that name in a source that ends so fails as well, for what is reached only then. */
+/* To be called after mpi_site_arm(): also fails the n-th call of this name in a source whose name
+ * ends so, for code that is reached only then. */
 void mpi_site_also(const char *file, const char *call, unsigned n);
 bool mpi_site_has_failed(void);
-/* No call fails any more. Returns whether one has. */
+/* Lets no call fail any more. Returns whether one has failed. */
 bool mpi_site_disarm(void);
-/* The sites of the program, numbered from 0; NULL: there are no more. */
+/* Returns the program's sites, numbered from 0; NULL: there are no more. */
 const struct mpi_site *mpi_site(unsigned number);
 
-/* What a test runs with each site's calls failing. */
+/* Describes what a test runs while the calls of each site fail. */
 struct mpi_sweep {
-	/* With the n-th call at the site failing, as in mpi_site_arm(). Sets *failed to whether it
-	 * did; returns what goes wrong, or NULL. */
+	/* Runs with the n-th call at the site failing, as in mpi_site_arm(). Sets *failed to
+	 * whether it did fail; returns what went wrong, or NULL. */
 	const char *(*run)(const struct mpi_site *site, unsigned n, bool on, bool *failed);
-	bool (*is_met)(const struct mpi_site *site);   /* false: it is left out */
+	bool (*is_met)(const struct mpi_site *site);   /* false: the site is left out */
 	unsigned (*most)(const struct mpi_site *site); /* the last n; NULL: until none fails */
-	unsigned each, faster; /* n grows by 1 below `each`, and then by n / faster */
+	unsigned each, faster; /* n grows by 1 below `each`, and by n / faster from there on */
 	bool once, ever;
 };
-/* Returns how many runs had a failing call, and adds sites at which something went wrong to *bad;
- * says what. */
+/* Returns how many runs had a failing call, and adds to *bad the number of sites at which something
+ * went wrong; prints what. */
 unsigned mpi_sites_sweep(const struct mpi_sweep *sweep, unsigned *bad);
 
 bool mpi_site_fails(const struct mpi_site *site);
 
-/* The linker puts the section's pointers behind each other. */
+/* The linker puts the section's pointers one after another. */
 #define MPI_SITE(name, ...) \
 	(__extension__({ \
 		static const struct mpi_site site_ = {__FILE__, __LINE__, #name}; \

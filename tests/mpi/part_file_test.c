@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A node's part of a data set: it is believed when it is what it should be, and only then. */
+/* Checks which part file of a node is accepted: one that has all its expected properties, and no
+ * other. */
 #include "mpi/part_file.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* Of nine chunks and a bit, the second, the fifth and the last. */
+/* The second, the fifth and the last of nine chunks and a bit. */
 enum {
 	CHUNK = 1 << 20,
 	SIZE = 9 * CHUNK + 4000,
@@ -126,7 +127,7 @@ static void part_of_nothing_is_a_part(void **state)
 	part_file_close(&part);
 }
 
-/* Everywhere in head and rows. */
+/* Flips a bit in each byte of the head and the rows. */
 static void part_with_a_flipped_bit_is_not_believed(void **state)
 {
 	struct made *made = *state;
@@ -156,7 +157,7 @@ static void part_of_another_length_is_not_believed(void **state)
 	}
 }
 
-/* What is sealed is right in itself, and is not what is looked for. */
+/* The part is sealed correctly, but is not the expected one. */
 static void part_of_something_else_is_not_believed(void **state)
 {
 	struct made *made = *state;
@@ -206,7 +207,7 @@ static void part_that_others_may_write_to_is_not_believed(void **state)
 	assert_int_equal(try_open(made, &identity), 0);
 }
 
-/* Whoever may make files there could have a server wait for ever. */
+/* A user with write access to the directory could make a server wait for ever. */
 static void part_that_is_a_fifo_is_not_waited_for(void **state)
 {
 	struct made *made = *state;

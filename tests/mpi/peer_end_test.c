@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what a rank of a job's batch loader still does for others while it ends: it answers each question, and sleeps
- * between two looks.
+/* Checks what a rank of a job's batch loader still does for others while it ends: it answers each
+ * question, and sleeps between two looks.
  *
- * Rank 0 is real, over simulated MPI. Rank 1 is this test. */
+ * Rank 0 is real, over simulated MPI. Rank 1 is this test.
+ */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -49,7 +50,8 @@ static struct {
 	struct place place;
 } test;
 
-/* A rank that has all units, without threads: its service's calls are made here, in simulated time. */
+/* Makes a rank that has all units, without threads: the test makes its service's calls, in
+ * simulated time. */
 static int make(void **state)
 {
 	struct peer_job *job = job_new("end");
@@ -79,7 +81,7 @@ static int unmake(void **state)
 	return 0;
 }
 
-/* What the service and a thread that fills do. */
+/* Does a step of the service and of a filling thread. */
 static void step(void)
 {
 	(void)wire_step(&test.job->wire, ++test.now * MS);
@@ -107,7 +109,7 @@ static void ask(uint64_t number, uint64_t record)
 	MPI_Test(&request, &there, MPI_STATUS_IGNORE);
 }
 
-/* The loader is there until its last batch is given back, and reads nothing more. */
+/* The loader exists until its last batch is given back, but reads nothing more. */
 static void question_when_the_loader_is_closed_and_a_batch_is_out_then_it_is_answered(void **state)
 {
 	struct lmdbio_loader_options options = {.size = sizeof(options), .batch = 4};
@@ -131,7 +133,7 @@ static void question_when_the_loader_is_closed_and_a_batch_is_out_then_it_is_ans
 	loader_done(batch);
 }
 
-/* What of memory is to be freed, and whether it was. */
+/* The memory that is to be freed, and whether it was. */
 static _Atomic(void *) watched;
 static atomic_bool watched_goes;
 
@@ -157,7 +159,7 @@ static void job_when_freed_with_an_open_answer_then_the_answer_goes(void **state
 	atomic_store(&watched, NULL);
 }
 
-/* Waits of the service, which take no time here. */
+/* Counts the service's waits, which take no time here. */
 static atomic_uint waits;
 
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lock,
@@ -199,7 +201,7 @@ static unsigned naps_of(struct peer_job *job)
 	return naps;
 }
 
-/* The program has ended MPI, and the other rank's loader is still open. */
+/* The program has ended MPI while the other rank's loader is still open. */
 static void service_when_mpi_has_ended_and_another_rank_has_not_closed_then_it_sleeps(void **state)
 {
 	unsigned threads = job_threads();

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a call of MPI which fails while ranks open a loader or an index together, keep records for each other,
- * and close, is told by the same code on all of them, or costs nothing: every record comes with its right bytes.
+/* Checks failing calls of MPI while ranks open a loader or an index together, keep records for each
+ * other, and close. All ranks report a failure by the same code, or it costs nothing: every record
+ * comes with its right bytes.
  *
- * The ranks of two nodes are threads over simulated MPI, and so are their services. Each call fails for the n-th time,
- * n from 1 until none does: once, and for ever. */
+ * The ranks of two nodes are threads over simulated MPI, and so are their services. Each call fails
+ * for the n-th time, n from 1 until none does: once, and for ever.
+ */
 #include "config.h"
 #include "job_records.h"
 #include "mpi_simulated.h"
@@ -37,7 +39,7 @@ int __real_nanosleep(const struct timespec *pause, struct timespec *left);
 
 static struct {
 	struct place place;
-	unsigned threads; /* without those of ranks */
+	unsigned threads; /* without those of the ranks */
 	struct outcome ranks[RANKS];
 } test;
 
@@ -69,7 +71,7 @@ static void rank_indexes(void *context, int rank)
 	job_read_index(sim_comm(rank), test.place.directory, &test.ranks[rank]);
 }
 
-/* The services of all ranks end, however their loaders did. */
+/* Whether the services of all ranks end, whatever their loaders returned. */
 static bool services_end(void)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -79,7 +81,8 @@ static bool services_end(void)
 	return job_threads() <= test.threads;
 }
 
-/* Whether it is a call without which something is left. What MPI may still use of a service that breaks off stays. */
+/* Whether a failure of this call leaves something behind. A service that breaks off keeps what MPI
+ * may still use. */
 static bool gives_back(const struct mpi_site *site)
 {
 	return strstr(site->call, "free") || strstr(site->call, "finalize") || strstr(site->file, "exchange_wire.c");
@@ -110,7 +113,7 @@ static const char *judge(const struct mpi_site *site, bool on, bool failed, bool
 	return then;
 }
 
-/* The next service has no thread: the others' services, which wait, are cancelled. */
+/* The next service gets no thread; the others' services, which wait, are cancelled. */
 static bool threadless;
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
@@ -120,11 +123,11 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 {
 	if (!threadless || sim_sessions() < RANKS)
 		return __real_pthread_create(thread, attributes, run, argument);
-	threadless = false; /* the rank that comes last has a session, and needs the thread now */
+	threadless = false; /* the last rank has a session and needs a thread now */
 	return EAGAIN;
 }
 
-/* What each rank does. */
+/* The function of each rank. */
 static void (*rank_does)(void *, int);
 
 static const char *job_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
@@ -150,10 +153,10 @@ static const char *job_run(const struct mpi_site *site, unsigned n, bool on, boo
 static unsigned most(const struct mpi_site *site)
 {
 	return strstr(site->file, "exchange_wire.c") ? WIRE_MOST
-						     : UINT_MAX; /* wire_test has the rest */
+						     : UINT_MAX; /* wire_test covers more */
 }
 
-/* The others are met in no job of these. */
+/* These jobs reach no other sites. */
 static bool is_met(const struct mpi_site *site)
 {
 	static const char *const files[] = {"peer_", "mpi_index", "mpi_loader", "mpi_wait", "mpi_error", "mpi_job", "exchange_wire"};
@@ -212,7 +215,7 @@ static void service_when_a_rank_has_no_thread_for_it_then_all_are_told(void **st
 		}
 }
 
-/* exit() does not wait for services then; there are none here. */
+/* exit() does not wait for services in that case; there are none here. */
 static void
 exit_when_mpi_does_not_say_whether_it_has_begun_and_ended_then_the_process_ends(void **state)
 {
@@ -249,7 +252,7 @@ exit_when_mpi_does_not_say_whether_it_has_begun_and_ended_then_the_process_ends(
 	assert_true(ends >= 6);
 }
 
-/* A program that has no MPI_THREAD_MULTIPLE reads everything for itself. */
+/* A program without MPI_THREAD_MULTIPLE reads everything by itself. */
 static void threads_when_mpi_has_few_then_records_come_all_the_same(void **state)
 {
 	(void)state;
@@ -278,7 +281,7 @@ static int set_end(void **state)
 {
 	(void)state;
 	sim_begin(1);
-	sim_program_ends(); /* at exit no service is waited for in vain */
+	sim_program_ends(); /* exit() waits for no service in vain */
 	origin_front_go(&front);
 	place_remove(&test.place);
 	return 0;

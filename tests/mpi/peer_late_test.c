@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what readers of a job's batch loader wait for a rank with a slow network: how long, and how many of their
- * questions it gets.
+/* Checks how long readers of a job's batch loader wait for a rank with a slow network, and how many
+ * of their questions it gets.
  *
- * Rank 0 is real, without threads: its service's calls are made here, in simulated time. Rank 1 is this test. */
+ * Rank 0 is real, without threads: the test makes its service's calls, in simulated time. Rank 1 is
+ * this test.
+ */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -76,7 +78,7 @@ static void step(void)
 	(void)asks_late(test.job, test.now * MS);
 }
 
-/* A reader asks for a record; its error is EINPROGRESS until it is told one. */
+/* A reader asks for a record; its error is EINPROGRESS until the answer sets it. */
 static void ask(unsigned which)
 {
 	struct peer_ask *asked = ask_new(test.job, SLOW, &test.wait);
@@ -91,7 +93,7 @@ static void ask(unsigned which)
 	step();
 }
 
-/* A word of the slow rank's without a text. */
+/* Sends a word of the slow rank without a text. */
 static void say(enum exchange_kind kind, uint64_t number)
 {
 	struct exchange_head word = {0};
@@ -103,7 +105,7 @@ static void say(enum exchange_kind kind, uint64_t number)
 	MPI_Test(&request, &there, MPI_STATUS_IGNORE);
 }
 
-/* What the slow rank answers, without bytes: it has no such record. */
+/* Sends the slow rank's answer, without bytes: it has no such record. */
 static void answer(uint64_t number)
 {
 	struct peer_ask *asked = (struct peer_ask *)test.job->wire.exchange.questions;
@@ -130,7 +132,7 @@ static uint64_t newest(void)
 	return test.job->wire.exchange.serial;
 }
 
-/* Milliseconds until a reader is told of its question. */
+/* Returns the milliseconds until a reader gets its answer. */
 static uint64_t told(unsigned which)
 {
 	uint64_t began = test.now;
@@ -145,7 +147,7 @@ static bool is_to_be_asked(void)
 	return peer_tier_others.has(test.job, 0);
 }
 
-/* A question for whose answer the reader does not wait. */
+/* Asks a question for whose answer the reader does not wait. */
 static void probe(unsigned which)
 {
 	uint64_t before = newest();
@@ -197,7 +199,7 @@ static void rank_when_late_then_it_is_asked_nothing_until_its_answer_comes(void 
 	answer(late);
 	assert_true(is_to_be_asked());
 	assert_int_equal(peer_tier_others.health(test.job), TIER_GOOD);
-	/* One question, until one is answered in time. */
+	/* The slow rank gets one question at a time until it answers one in time. */
 	probe(0);
 	ask(1);
 	assert_int_equal(test.fetches[1].error, ESHUTDOWN);
@@ -260,7 +262,7 @@ static void rank_that_reads_storage_for_long_is_waited_for(void **state)
 	assert_int_equal(test.fetches[0].error, ENOENT);
 }
 
-/* Its words wait behind more others than a step takes. */
+/* The slow rank's words wait behind more words of other ranks than one step reads. */
 static void rank_is_not_late_while_words_that_have_come_are_not_read(void **state)
 {
 	enum { OTHERS = 300, STEPS = 3 };

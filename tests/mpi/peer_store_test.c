@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that what a rank keeps for its job is what was given, within its room,
- * once, in memory or on its disk, and that its bits say which units are whole. */
+/* Checks what a rank keeps for its job: the bytes that it was given, within its limit, once, in
+ * memory or on its disk. The store's bits say which units are whole. */
 #include "mpi/peer_private.h"
 
 #include "loader/loader_ready.h"
@@ -50,13 +50,13 @@ static bool is_there(struct peer_store *store, uint64_t record)
 	if (!peer_store_has(store, record))
 		return false;
 	record_make(record, bytes, &key, &data);
-	/* What may go is copied. */
+	/* A record that may go is returned as a copy. */
 	assert_int_equal(found.memory != NULL, !stays || !held);
 	assert_int_equal(found.key.mv_size, key.mv_size);
 	assert_int_equal(found.data.mv_size, data.mv_size);
 	assert_memory_equal(found.key.mv_data, key.mv_data, key.mv_size);
 	assert_memory_equal(found.data.mv_data, data.mv_data, data.mv_size);
-	/* One run of bytes, as it is sent. */
+	/* The copy is one run of bytes, as it is sent. */
 	assert_ptr_equal(found.key.mv_data, (uint8_t *)found.data.mv_data + data.mv_size);
 	free(found.memory);
 	return true;
@@ -100,7 +100,7 @@ static void store_when_a_unit_lacks_a_record_then_it_is_not_whole(void **state)
 	assert_int_equal(ready_count(store.ready, store.units), store.units - 2);
 	assert_false(ready_test(store.ready, 3));
 	assert_false(ready_test(store.ready, 10));
-	/* The last unit has fewer records than others. */
+	/* The last unit has fewer records than the others. */
 	(void)keep(&store, RECORDS - 1);
 	assert_true(ready_test(store.ready, 10));
 	peer_store_close_units(&store);
@@ -141,7 +141,7 @@ static uint64_t keep_unit(struct peer_store *store, uint64_t unit)
 	return n;
 }
 
-/* Room for five units: one is at home here, two are copies of a first plan. */
+/* Room for five units: one has its home here, four are copies of the first plan. */
 static void store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go(void **state)
 {
 	uint64_t *stale = calloc(3, sizeof(*stale));
@@ -157,13 +157,13 @@ static void store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go(void
 	store.at[5].role = store.at[6].role = store.at[7].role = store.at[8].role = ROLE_COPY;
 	memcpy(stale, (uint64_t[]){3, 1, 2}, 3 * sizeof(*stale));
 	peer_store_let_go(&store, stale, 3);
-	/* They stay while there is room, and of use. */
+	/* Stale units stay while there is room for them. */
 	assert_true(is_there(&store, 30) && is_there(&store, 10) && is_there(&store, 20));
 	assert_int_equal(keep_unit(&store, 5), UNIT);
 	assert_false(is_there(&store, 30));
 	assert_false(ready_test(store.ready, 3));
 	assert_true(is_there(&store, 10) && is_there(&store, 20));
-	/* It is planned here again: then it does not go, wherever it stands in the list. */
+	/* The new plan has unit 1 here again: it does not go, wherever it is in the list. */
 	store.at[1].role = ROLE_COPY;
 	assert_int_equal(keep_unit(&store, 6), UNIT);
 	assert_true(is_there(&store, 10) && !is_there(&store, 20));
@@ -171,7 +171,7 @@ static void store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go(void
 	assert_true(is_there(&store, 0) && is_there(&store, 40));
 	assert_true(store.used <= store.limit);
 	assert_int_equal(ready_count(store.ready, store.units), 5);
-	/* What has gone may come again. */
+	/* A unit that has gone may come again. */
 	store.at[3].role = ROLE_COPY;
 	store.limit += 2 * UNIT * SIZE;
 	assert_int_equal(keep_unit(&store, 3), UNIT);
@@ -221,7 +221,7 @@ static void store_when_threads_give_the_same_then_each_is_kept_once(void **state
 
 static char directory[200];
 
-/* The last three units of a store have their place there. */
+/* The last three units of a store have their place on this disk. */
 enum { DISK_UNIT = 8 };
 
 static void *disk_open(uint64_t limit)
@@ -272,7 +272,8 @@ static void store_when_a_units_place_is_the_disk_then_it_is_there_and_not_in_mem
 	tier_disk.close(disk);
 }
 
-/* The store takes only what has its place there, but tells of all that is. */
+/* The store takes only records of units that have their place on this disk, but finds all that the
+ * disk has. */
 static void store_when_another_process_uses_the_disk_then_what_it_has_put_there_counts(void **state)
 {
 	void *disk = disk_open(0), *other = disk_open(0);
@@ -292,7 +293,7 @@ static void store_when_another_process_uses_the_disk_then_what_it_has_put_there_
 	for (uint64_t record = (DISK_UNIT + 1) * UNIT; record < RECORDS; record++)
 		assert_int_equal(keep(&store, record) > 0, record >= DISK_UNIT * UNIT + 15);
 	assert_int_equal(ready_count(store.ready, store.units), 3);
-	/* Of no place any more: it stays, and no more comes. */
+	/* The unit has no place here any more: its records stay, and no more come. */
 	store.at[DISK_UNIT].role = ROLE_NONE;
 	assert_true(is_there(&store, DISK_UNIT * UNIT));
 	peer_store_close_units(&store);

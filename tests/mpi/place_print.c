@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how a program without MPI asks the module for its place. */
+/* Asks the module for the process's place in a job, as a program without MPI does, and prints
+ * it. */
 #include "config.h"
 #include "mpi/mpi_module.h"
 #include "tool_place.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what a node with a cut or slow network costs the others: which node reads which chunk from storage, and
- * for how many steps of simulated time any of them waits.
+/* Checks how much a node with a cut or slow network costs the others: which node reads which chunk
+ * from storage, and for how many steps of simulated time any of them waits.
  *
- * Four servers over simulated MPI want all chunks of a data set. A step is a hundredth of a second. */
+ * Four servers over simulated MPI want all chunks of a data set. A step is a hundredth of a second.
+ */
 #include "config.h"
 #include "mpi_simulated.h"
 #include "server_fixture.h"
@@ -18,21 +19,21 @@ enum {
 	NODES = 4,
 	CUT = NODES - 1,
 	MEGABYTES = 40,
-	FIRST = 8,            /* chunks that come before the network goes */
+	FIRST = 8, /* chunks that come before the network is cut */
 	STEPS_A_SECOND = 100,
-	BODY_STEPS = 30,      /* in which a slow network brings one message */
+	BODY_STEPS = 30, /* steps per message of a slow network */
 };
 
 static struct {
 	struct server_job job;
-	uint64_t end; /* chunks before this one are wanted */
-	int nodes;    /* by these */
+	uint64_t end; /* nodes want the chunks before this one */
+	int nodes;    /* the first nodes, which want them */
 	unsigned steps;
 } test;
 
 static uint64_t chunks(void)
 {
-	return arena_chunks(test.job.servers[0]->sets->arena) - 1; /* all that are whole */
+	return arena_chunks(test.job.servers[0]->sets->arena) - 1; /* all whole chunks */
 }
 
 static uint64_t owned(int owner, uint64_t first, uint64_t end)
@@ -52,7 +53,7 @@ static bool all_came(struct server_job *job)
 	return true;
 }
 
-/* Returns the steps that it takes until all of the first nodes have these chunks. */
+/* Makes all nodes want these chunks. Returns the steps until the first `nodes` nodes have them. */
 static unsigned want(int nodes, uint64_t first, uint64_t end)
 {
 	unsigned before = test.job.steps;
@@ -126,7 +127,7 @@ static void node_when_cut_then_others_read_each_of_its_chunks_once(void **state)
 		most = mine > most ? mine : most;
 	}
 	assert_true(most <= lost / CUT + 2);
-	/* A question to the cut node is waited for once, by all at the same time. */
+	/* All nodes wait once, and at the same time, for a question to the cut node. */
 	assert_true(steps <= STEPS_A_SECOND + STEPS_A_SECOND / 2);
 	sim_cut(CUT, false);
 	end();
@@ -158,7 +159,8 @@ static void node_when_cut_for_a_while_then_it_is_asked_again(void **state)
 	want(CUT, FIRST, half);
 	sim_cut(CUT, false);
 	assert_true(server_job_comes(&test.job, no_questions));
-	/* The first question to it after that must have come in time before it is asked as much as others. */
+	/* The next question to it must be answered in time before it is asked as often as the
+	 * others. */
 	want(NODES, half, half + NODES);
 	before = reads(0, NODES);
 	for (int node = 0; node < NODES; node++)
@@ -197,7 +199,7 @@ static void node_when_it_was_late_then_it_is_probed_and_its_chunk_comes_from_ano
 	assert_int_equal(asker->pace.peers[CUT].open, 1);
 	for (const struct server_load *load = asker->under_way; load; load = load->next)
 		assert_int_not_equal(load->source, CUT);
-	/* The node that reads it answers the probe in time. */
+	/* The node that reads the chunk answers the probe in time. */
 	assert_true(server_job_comes(&test.job, probe_is_over));
 	assert_false(pace_is_probe(&asker->pace, CUT));
 	end();
@@ -210,7 +212,7 @@ static void network_creeps(struct server_job *job)
 		sim_pass(CUT, 1);
 }
 
-/* Readers go through the data, some chunks ahead, as fast as chunks come. */
+/* Readers go through the data, AHEAD chunks at a time, as fast as chunks come. */
 static void node_when_slow_then_others_wait_for_it_little(void **state)
 {
 	enum { AHEAD = 4 };
@@ -254,7 +256,7 @@ static bool first_is_passed(struct server_job *job)
 	return job->servers[0]->under_way && job->servers[0]->under_way->late;
 }
 
-/* A chunk that two other nodes have before node 0. */
+/* Returns a chunk for which two other nodes come before node 0 in the order. */
 static uint64_t chunk_of_third(void)
 {
 	const struct chunk_spread *spread = &test.job.servers[0]->sets->spread;
@@ -265,7 +267,8 @@ static uint64_t chunk_of_third(void)
 	return chunk;
 }
 
-/* While node 0 asks the first of a chunk's order, a peer asks node 0, having passed the second too. */
+/* Node 0 asks the first node of a chunk's order. Meanwhile a peer that has passed the second node
+ * as well asks node 0. */
 static void node_when_told_of_more_that_do_not_answer_then_it_asks_none_of_them(void **state)
 {
 	struct server *asker;
@@ -320,7 +323,7 @@ static void body_when_it_stops_on_its_way_then_another_node_is_asked(void **stat
 	end();
 }
 
-/* An owner that waits for storage is not passed by. */
+/* An owner that waits for storage is not passed over. */
 static bool owner_says_so(struct server_job *job)
 {
 	return job->steps > STEPS_A_SECOND;

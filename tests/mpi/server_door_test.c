@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a node's server without free descriptors refuses further programs, and sleeps. */
+/* Checks that a node's server that has no free descriptor refuses further programs, and sleeps. */
 #include "config.h"
 #include "mpi/server_private.h"
 
@@ -42,7 +42,7 @@ static unsigned clients_count(const struct server *server)
 	return n;
 }
 
-/* No further descriptor can be made. Returns the limit that was. */
+/* Lowers the limit so that no further descriptor can be made. Returns the old limit. */
 static struct rlimit descriptors_end(void)
 {
 	struct rlimit was, now;
@@ -95,7 +95,7 @@ static void door_when_descriptors_end_then_it_refuses_and_opens_again(void **sta
 	assert_int_equal(clients_count(&server), 0);
 }
 
-/* Programs that came before stay. */
+/* Programs that connected earlier stay connected. */
 static void door_when_its_name_is_taken_then_its_clients_stay(void **state)
 {
 	char name[40];
@@ -125,7 +125,8 @@ static size_t value_make(void *bytes, uint64_t i)
 	return 4096;
 }
 
-/* Of a server that stays, as lmdbio-serve does, earlier data sets would keep all further ones out. */
+/* In a server that stays, as lmdbio-serve does, earlier data sets would keep all further ones
+ * out. */
 static void sets_when_descriptors_end_then_one_that_is_not_used_goes(void **state)
 {
 	char name[40];
@@ -147,7 +148,7 @@ static void sets_when_descriptors_end_then_one_that_is_not_used_goes(void **stat
 	was = descriptors_end();
 	assert_int_equal(server_set_open(&server, further.data), EMFILE);
 	server_sets_trim(&server);
-	assert_non_null(server.sets); /* it was named, and stays */
+	assert_non_null(server.sets); /* it was named explicitly, and stays */
 	server.sets->lasting = false;
 	server.sets->used_at = 0;
 	server_sets_trim(&server);
@@ -156,7 +157,7 @@ static void sets_when_descriptors_end_then_one_that_is_not_used_goes(void **stat
 	assert_int_equal(server_set_open(&server, further.data), 0);
 	server.sets->lasting = false;
 	server.sets->used_at = 0;
-	server_sets_trim(&server); /* there are enough */
+	server_sets_trim(&server); /* there are enough descriptors */
 	assert_non_null(server.sets);
 	server_sets_close(&server);
 	place_remove(&further);

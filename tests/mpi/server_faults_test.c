@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a call of MPI which fails costs the readers of a node no right byte, and no server its end.
+/* Checks that a failing call of MPI costs the readers of a node no right byte, and does not end a
+ * server.
  *
- * Two servers over simulated MPI begin, exchange chunks and end. Each call that they make fails for the
- * n-th time, n from 1 until none does: once, and for ever. A wait is bounded by looks of the servers. The
- * simulation has no failures of its own: a call that fails is not made, and the next one works. */
+ * Two servers over simulated MPI begin, exchange chunks and end. Each call that they make fails for
+ * the n-th time, n from 1 until none does: once, and for ever. A wait is bounded by the servers'
+ * looks. The simulation has no failures of its own: a call that fails is not made, and the next one
+ * works.
+ */
 #include "config.h"
 #include "mpi_simulated.h"
 #include "mpi_sites.h"
@@ -16,7 +19,7 @@
 
 #include <cmocka.h>
 
-enum { FIRST = 6 /* chunks that are wanted at first, by both nodes */, LATER = 2 };
+enum { FIRST = 6 /* chunks that both nodes want at first */, LATER = 2 };
 #ifdef __SANITIZE_ADDRESS__
 enum { EACH = 5, FASTER = 1 }; /* the plain build tries more */
 #else
@@ -25,7 +28,7 @@ enum { EACH = 16, FASTER = 4 };
 
 static struct {
 	struct server_job job;
-	uint64_t end; /* chunks before this one are wanted */
+	uint64_t end; /* both nodes want the chunks before this one */
 } test;
 
 static bool all_came(struct server_job *job)
@@ -36,7 +39,7 @@ static bool all_came(struct server_job *job)
 	return true;
 }
 
-/* Wants chunks on both nodes, and looks at them when they have come. */
+/* Makes both nodes want chunks, and checks the chunks when they have come. */
 static bool want(struct server_job *job, uint64_t first, uint64_t end)
 {
 	for (int node = 0; node < JOB_NODES; node++)
@@ -64,7 +67,7 @@ static uint64_t asked_bytes(const struct server_job *job)
 	return job->servers[0]->sets->counts.asked_bytes + job->servers[1]->sets->counts.asked_bytes;
 }
 
-/* What does not go as it should; NULL: all does. */
+/* Returns what went wrong, or NULL. */
 static const char *job_run(struct server_job *job, bool on)
 {
 	bool settled;
@@ -97,7 +100,7 @@ static const char *site_run(const struct mpi_site *site, unsigned n, bool on, bo
 	return then;
 }
 
-/* The others are met in no server. */
+/* Servers reach no other sites. */
 static bool is_met(const struct mpi_site *site)
 {
 	return strstr(site->file, "/server_") || strstr(site->file, "/exchange_wire") || strstr(site->file, "/mpi_wait");

@@ -45,7 +45,7 @@ static struct server *server_make(struct server_job *job, int node)
 	server->epoll = server->listener = -1;
 	job->opened[node] = server_peers_open(server, server->comm);
 	assert_int_equal(server_set_open(server, job->place.data), 0);
-	server->sets->lasting = false; /* chunks are brought when the test wants them */
+	server->sets->lasting = false; /* chunks are brought only when the test wants them */
 	return server;
 }
 
@@ -181,7 +181,7 @@ void server_job_end(struct server_job *job)
 	struct sim_left left;
 
 	assert_true(server_job_stop(job));
-	/* A rank that has ended alone takes nothing more. */
+	/* A rank that has ended alone receives nothing more. */
 	for (int node = 0; node < job->nodes; node++)
 		if (job->servers[node]->wire.broken)
 			sim_drop();

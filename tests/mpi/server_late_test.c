@@ -18,8 +18,8 @@ static bool is_coming(const struct server *server)
 	return question && question->coming;
 }
 
-/* Node 0 asks node 1 for a chunk, whose body does not come; node 0 reads storage, and its readers have the
- * chunk. Then the body comes. */
+/* Node 0 asks node 1 for a chunk, but the body does not come. Node 0 reads storage, and its readers
+ * have the chunk. Then the body comes. */
 static void late_body(bool damaged)
 {
 	struct server_job job;
@@ -31,7 +31,7 @@ static void late_body(bool damaged)
 	sim_hold(0, false, true);
 	if (damaged)
 		sim_damage(0, false);
-	/* Beside each other they get a huge page, into which storage is read without a copy. */
+	/* Two neighbouring chunks get a huge page, into which storage is read without a copy. */
 	for (uint64_t half = 0; half < ARENA_PAIR; half++)
 		assert_non_null(server_want(job.servers[0], job.servers[0]->sets,
 					    chunk / ARENA_PAIR * ARENA_PAIR + half, true));

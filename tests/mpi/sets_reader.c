@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* An ordinary program, one of several ranks, that has data sets open all
- * at once and over its epochs, and steps through them in turn. */
+/* Reads several data sets as one of several ranks. It is an ordinary program that keeps all sets
+ * open over its epochs, and steps through them in turn. */
 #include "../stores/stores_db.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct set {
 	const char *path;
 	struct stores_db db;
 	struct stores_sum sum;
-	bool on, over; /* whether the cursor stands, and has come to the end */
+	bool on, over; /* the cursor has a place; it has reached the end */
 };
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -24,7 +24,7 @@ static uint64_t number(const char *name, uint64_t otherwise)
 	return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* Whoever counts what an epoch costs says when it begins. */
+/* The test that counts an epoch's costs makes the file when the epoch may begin. */
 static void wait_for_gate(unsigned epoch)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
@@ -38,7 +38,7 @@ static void wait_for_gate(unsigned epoch)
 		nanosleep(&moment, NULL);
 }
 
-/* The next record of the part. */
+/* Reads the part's next record. */
 static int step(struct set *set, uint64_t part, uint64_t parts)
 {
 	struct stores_walk walk = {.first = set->on ? parts - 1 : part, .stride = parts, .most = 1};
@@ -81,10 +81,10 @@ static void tell(const struct set *sets, unsigned count)
 	fflush(stdout);
 }
 
-/* sets_reader EPOCHS SET...: a line for each epoch and set, as they were named. Every other rank
- * opens and reads the sets from the last to the first. In each epoch a rank reads the part that was
- * its next one's in the epoch before, so that what it wants was not its own. An epoch N (from 1)
- * begins when there is a file $SETS_GATE.N. */
+/* sets_reader EPOCHS SET...: prints a line for each epoch and set, in the order of the arguments.
+ * Every other rank opens and reads the sets from the last to the first. In each epoch a rank reads
+ * the part that the next rank had in the epoch before, so that it wants other records than before.
+ * Epoch N (from 1) begins when the file $SETS_GATE.N exists. */
 int main(int argc, char **argv)
 {
 	uint64_t rank = number("PMI_RANK", 0), ranks = number("PMI_SIZE", 1);

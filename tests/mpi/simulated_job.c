@@ -25,7 +25,7 @@ static struct {
 	int n, members[SIM_RANKS]; /* ranks of the job */
 	unsigned serial[SIM_RANKS];
 	unsigned holders;
-	bool meets; /* is only there for MPI_Comm_create_group() */
+	bool meets; /* exists only for MPI_Comm_create_group() */
 } contexts[CONTEXTS];
 static int context_count;
 static struct {
@@ -77,7 +77,7 @@ unsigned sim_handles(void)
 	return n;
 }
 
-/* --- what is done together -------------------------------------------------------------------- */
+/* --- collective calls ------------------------------------------------------------------------- */
 
 enum kind { BARRIER, BCAST, REDUCE, GATHER, GATHER_ANY, SCAN, DUP, SPLIT, SHARED };
 
@@ -140,7 +140,7 @@ static bool is_complete(const struct collective *one)
 	return one->arrived == (unsigned)contexts[one->context].n;
 }
 
-/* What a rank has given up comes late. */
+/* Results of calls that a rank has given up come here, late. */
 void sim_job_end(void)
 {
 	while (collectives) {
@@ -175,7 +175,7 @@ static void reduce(struct collective *one, int n)
 			for (size_t i = 0; i < one->length / sizeof(int); i++) {
 				int other = ((int *)one->each[rank].in)[i];
 
-				ints[i] = ints[i] > other ? ints[i] : other; /* all are MPI_MAX */
+				ints[i] = ints[i] > other ? ints[i] : other; /* always MPI_MAX */
 			}
 		return;
 	}
@@ -190,7 +190,7 @@ static void reduce(struct collective *one, int n)
 		}
 }
 
-/* Each rank's sum with those of the ranks before it. */
+/* Adds to each rank's sum those of the ranks before it. */
 static void scan(struct collective *one, int n)
 {
 	int64_t sum = 0;
@@ -202,7 +202,7 @@ static void scan(struct collective *one, int n)
 	}
 }
 
-/* All bytes, behind each other, for the root. */
+/* Concatenates all ranks' bytes for the root. */
 static void gather_any(struct collective *one, int n)
 {
 	size_t length = 0, at = 0;
@@ -219,7 +219,8 @@ static void gather_any(struct collective *one, int n)
 	one->each[one->root].result_length = length;
 }
 
-/* Makes a communicator of the ranks of one colour; -1: none. The nodes of "SHARED" take turns. */
+/* Makes a communicator of the ranks of one colour; -1: no communicator. With "SHARED", ranks go to
+ * the nodes in turn. */
 static void split(struct collective *one, int n)
 {
 	for (int rank = 0; rank < n; rank++)
@@ -385,7 +386,7 @@ int sim_await(MPI_Request request)
 int MPI_Gatherv(const void *mine, int count, MPI_Datatype type, void *all, const int counts[], const int places[],
 		MPI_Datatype types, int root, MPI_Comm comm)
 {
-	(void)counts, (void)places, (void)types; /* behind each other */
+	(void)counts, (void)places, (void)types; /* the parts lie one after another */
 	return sim_await(sim_request(comm, arrive(comm, GATHER_ANY, mine, all, size_of(count, type), type, 0, root)));
 }
 
@@ -402,7 +403,7 @@ static int made(MPI_Comm comm, enum kind kind, int color, MPI_Comm *fresh)
 	int rank = sim_rank(comm), rc;
 
 	*fresh = MPI_COMM_NULL;
-	/* It stays as long as not all have looked. */
+	/* The call's record stays until all ranks have looked. */
 	while (one->arrived < (unsigned)contexts[one->context].n)
 		if (!sim_look_in_vain())
 			return MPI_ERR_OTHER;
@@ -465,7 +466,7 @@ int MPI_Group_free(MPI_Group *group)
 	return MPI_SUCCESS;
 }
 
-/* They meet in a communicator that only the group has. */
+/* The members meet in a communicator that only the group has. */
 int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *fresh)
 {
 	int context = 1, n = groups[group].n, me = 0;

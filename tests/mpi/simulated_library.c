@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Simulates the calls of MPI that belong to no message: files, hints, errors, and how the library begins and ends. */
+/* Simulates the calls of MPI that are not about messages: files, hints, errors, and the library's
+ * begin and end. */
 #include "config.h"
 #include "simulated_job.h"
 
@@ -21,11 +22,11 @@ static struct ADIOI_FileD {
 	int fd;
 } files[FILES];
 static unsigned infos, sessions;
-/* Looked at by the program's thread and by lmdbio's. */
+/* Read by the program's thread and by lmdbio's. */
 static struct {
 	atomic_bool begun, ended;
 	_Atomic int level; /* of threads */
-	_Atomic(MPI_Comm_delete_attr_function *) deletes; /* the one attribute that there is, of MPI_COMM_SELF */
+	_Atomic(MPI_Comm_delete_attr_function *) deletes; /* the only attribute: MPI_COMM_SELF's */
 	_Atomic(void *) value;
 } library;
 
@@ -84,7 +85,7 @@ int MPI_Info_free(MPI_Info *info)
 	return MPI_SUCCESS;
 }
 
-/* All ranks have come. */
+/* Waits until all ranks have arrived. */
 static int meet(MPI_Comm comm)
 {
 	return sim_await(sim_request(comm, sim_barrier(comm)));
@@ -257,7 +258,7 @@ int MPI_Session_finalize(MPI_Session *session)
 	return MPI_SUCCESS;
 }
 
-/* The others wait for what does not come any more. */
+/* The other ranks' waits fail. */
 int MPI_Abort(MPI_Comm comm, int status)
 {
 	(void)comm, (void)status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Lets the ranks of a simulated job go on by turns. */
+/* Lets the ranks of a simulated job run in turn. */
 #include "config.h"
 #include "simulated_turns.h"
 
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOKS = 8 }; /* of each rank in vain, before the job is broken */
+enum { LOOKS = 8 }; /* each rank's looks in vain before the job breaks */
 
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t turn;
 	int ranks, now;
 	bool broken, hung, live[SIM_RANKS];
-	unsigned vain[SIM_RANKS]; /* looks since something came */
+	unsigned vain[SIM_RANKS]; /* looks since the last progress */
 	void (*run)(void *context, int rank);
 	void *context;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};

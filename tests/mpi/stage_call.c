@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how a program that uses MPI itself calls lmdbio_mpi_stage(), rightly,
- * wrongly, and while the file changes.
+/* Calls lmdbio_mpi_stage() as a program that uses MPI itself: correctly, incorrectly, and while the
+ * file changes.
  *
  * stage_call [parts-]CASE PATH DIRECTORY: each rank prints "rank R: RC".
  */
@@ -26,7 +26,7 @@ static int touch(void *argument, uint64_t done, uint64_t all)
 	return 0;
 }
 
-/* Two more bytes in the middle of the file: same length, other time. */
+/* Writes two bytes in the middle of the file: same length, other time. */
 static int overwrite(void *argument, uint64_t done, uint64_t all)
 {
 	int fd;
@@ -90,7 +90,7 @@ static int call(const char *name, struct lmdbio_stage_options *options, MPI_Comm
 		options->buffer = 128 << 10;
 	if (!strcmp(name, "buffer"))
 		options->buffer = LMDBIO_STAGE_BUFFER_MIN - 1;
-	if (!strcmp(name, "short")) /* a version that knew no more than this */
+	if (!strcmp(name, "short")) /* as of an older version, whose options end here */
 		options->size = offsetof(struct lmdbio_stage_options, hints);
 	if (!strcmp(name, "unheld"))
 		options->target = LMDBIO_STAGE_MEMORY;
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
 		if (!strcmp(argv[1], changes[i].name))
 			options.progress = changes[i].progress;
-	/* "some": the odd ranks alone; the even ones do something else meanwhile. */
+	/* "some": only the odd ranks call; the even ones do something else meanwhile. */
 	MPI_Comm_split(MPI_COMM_WORLD, strcmp(argv[1], "some") || rank % 2 ? 0 : MPI_UNDEFINED,
 		       rank, &comm);
 	rc = comm == MPI_COMM_NULL ? 0 : call(argv[1], &options, comm);

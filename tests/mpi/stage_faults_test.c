@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a call of MPI which fails in a staging is told, or costs nothing: no rank holds wrong bytes, waits
- * for ever or leaves anything.
+/* Checks that a failing call of MPI during staging is reported, or costs nothing: no rank holds
+ * wrong bytes, waits for ever or leaves anything behind.
  *
- * The ranks of two nodes stage a data set to memory over simulated MPI, with each reader. Each call that they
- * make fails for the n-th time, n from 1 until none does: once, and for ever. What other ranks of a real job wait
- * for in vain then, until the job is ended, fails in the simulation as soon as no rank can go on. */
+ * The ranks of two nodes stage a data set to memory over simulated MPI, with each reader. Each call
+ * that they make fails for the n-th time, n from 1 until none does: once, and for ever. In a real
+ * job, other ranks would then wait in vain until the job is ended; in the simulation these waits
+ * fail as soon as no rank can go on.
+ */
 #include "config.h"
 #include "mpi_simulated.h"
 #include "mpi_sites.h"
@@ -35,7 +37,7 @@ enum { EACH = 2, FASTER = 1 }; /* the plain build tries more */
 enum { EACH = 5, FASTER = 2 };
 #endif
 
-/* As stage.c has it: what the arena holds can be compared. */
+/* The struct as stage.c defines it, so that the arena's bytes can be compared. */
 struct lmdbio_stage_hold {
 	struct arena *arena;
 };
@@ -78,13 +80,13 @@ static void rank_run(void *context, int rank)
 	lmdbio_mpi_stage_release(hold);
 }
 
-/* Whether it is a call without which something is left. */
+/* Whether a failure of this call leaves something behind. */
 static bool gives_back(const struct mpi_site *site)
 {
 	return strstr(site->call, "free") || strstr(site->call, "close");
 }
 
-/* What does not go as it should; NULL: all does. */
+/* Returns what went wrong, or NULL. */
 static const char *stage_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
 {
 	struct sim_left left;
@@ -112,7 +114,7 @@ static const char *stage_run(const struct mpi_site *site, unsigned n, bool on, b
 	return then;
 }
 
-/* The others are met in no staging. */
+/* Staging reaches no other sites. */
 static bool is_met(const struct mpi_site *site)
 {
 	return strstr(site->file, "/stage") || strstr(site->file, "/mpi_wait") || strstr(site->file, "/mpi_job") ||
@@ -137,7 +139,7 @@ static void calls_fail(void)
 	assert_int_equal(bad, 0);
 }
 
-/* The n-th allocation of the staging fails in one rank: how many are left until then; 0: none fails. */
+/* One rank's n-th allocation of the staging fails: how many are left until then; 0: none fails. */
 enum { POOR = 1 };
 static unsigned malloc_left;
 
@@ -169,11 +171,11 @@ static void memory_when_one_rank_has_none_then_all_ranks_return_the_same(void **
 			assert_true(test.rc[rank] || test.whole[rank]);
 			assert_true(failed || !test.rc[rank]);
 		}
-		assert_true(!failed || n > 3 || test.rc[POOR] == ENOMEM); /* what finds the nodes */
+		assert_true(!failed || n > 3 || test.rc[POOR] == ENOMEM); /* these find the nodes */
 	}
 }
 
-/* The ranks of two machines: each has a network of its own. */
+/* The ranks run on two machines, each with a network of its own. */
 static bool machines;
 
 int __real_stat(const char *path, struct stat *st);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks whether the shares of all ranks are the file, each byte once. */
+/* Checks whether the shares of all ranks together cover the file, each byte once. */
 #include "mpi/rank_shares.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static const uint64_t sizes[] = {
 static const uint64_t buffers[] = {64 << 10, 16 << 20, 1 << 30};
 static const int ranks[] = {1, 2, 3, 4, 7, 64, 9216};
 
-/* Of one size, number of ranks and buffer. */
+/* One combination of file size, number of ranks and buffer. */
 struct setting {
 	uint64_t size, buffer;
 	int ranks;
@@ -31,7 +31,8 @@ static void for_all(void (*check)(const struct stage_shares *shares, const struc
 			for (size_t k = 0; k < sizeof(ranks) / sizeof(*ranks); k++) {
 				struct setting setting = {sizes[i], buffers[j], ranks[k]};
 
-				/* A terabyte in small pieces takes too many steps to look at each. */
+				/* With small pieces a terabyte takes too many steps to check
+				 * each. */
 				if (sizes[i] / buffers[j] / (uint64_t)ranks[k] > 100000)
 					continue;
 				stage_shares_cut(&shares, sizes[i], ranks[k], buffers[j], 1);
@@ -63,7 +64,8 @@ static void shares_of_all_ranks_are_the_file(void **state)
 	for_all(check_cover);
 }
 
-/* ROMIO spans what lies between the least offset and the greatest. */
+/* ROMIO spans the range from the least offset to the greatest, so empty parts need an offset inside
+ * the file. */
 static void check_empty(const struct stage_shares *shares, const struct setting *setting)
 {
 	for (int rank = 0; rank < setting->ranks; rank++) {

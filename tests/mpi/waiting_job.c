@@ -88,7 +88,7 @@ static void threads_look(struct threads *threads)
 		closedir(folder);
 }
 
-/* Threads that have begun meanwhile are told of from their beginning on. */
+/* Threads that began meanwhile are reported from their beginning on. */
 static void threads_tell(int rank, const char *wait, const struct threads *before)
 {
 	struct threads after;
@@ -109,7 +109,7 @@ static void threads_tell(int rank, const char *wait, const struct threads *befor
 	}
 }
 
-/* Returns when all have come. */
+/* Returns when all ranks have arrived. */
 static void gather(void)
 {
 	MPI_Request request;
@@ -130,7 +130,7 @@ static int epoch_take(struct lmdbio_loader *loader, uint64_t epoch)
 	return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* Stops this process for so long. */
+/* Stops this process for `ms` milliseconds. */
 static void stop_for(int ms)
 {
 	pid_t parent = getpid(), child = fork();
@@ -146,7 +146,7 @@ static void stop_for(int ms)
 	waitpid(child, NULL, 0);
 }
 
-/* Returns when that process is stopped. */
+/* Returns when the process is stopped. */
 static void until_stopped(int pid)
 {
 	char path[64], state = 0;
@@ -163,8 +163,9 @@ static void until_stopped(int pid)
 	}
 }
 
-/* The end of a rank, from its last work to the last handler of exit(). The handlers of libraries that are
- * loaded with the program are set before main(), and called after those of main(). */
+/* Measures the end of a rank, from its last work to the last handler of exit(). Libraries that are
+ * loaded with the program register their handlers before main(); these run after the handlers that
+ * main() registers. */
 static void end_watch(void);
 __attribute__((section(".preinit_array"), used)) static void (*const first_of_all)(void) = end_watch;
 
@@ -207,7 +208,7 @@ static void end_tell(int status, void *argument)
 
 static void end_watch(void)
 {
-	on_exit(end_tell, NULL); /* what atexit() is told goes with the program's own destructors */
+	on_exit(end_tell, NULL); /* atexit() would run it with the program's own destructors */
 }
 
 static int job(int rank, int ms, const char *path)
@@ -249,7 +250,7 @@ static int job(int rank, int ms, const char *path)
 	return rc;
 }
 
-/* A program without a loader, whose node's server is inside of it. */
+/* A program without a loader that has the node's server inside. */
 static int inside(int rank, const char *path)
 {
 	MDB_env *env = NULL;

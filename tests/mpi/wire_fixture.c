@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Carries questions of two ranks between them. */
+/* Carries questions between two ranks. */
 #include "config.h"
 #include "wire_fixture.h"
 
@@ -10,12 +10,12 @@
 #include <string.h>
 
 #define SECOND UINT64_C(1000000000)
-enum { STEPS = 4000 }; /* 400 s: the longest pause between reminders is 64 */
+enum { STEPS = 4000 }; /* 400 s: the longest pause between reminders is 64 s */
 
 static const struct exchange_rules rules = {.silent_ns = SECOND, .owed_ns = SECOND};
 
 struct asked {
-	struct exchange_question question; /* first */
+	struct exchange_question question; /* must be the first member */
 	uint64_t what;
 	uint8_t body[WIRE_BODY];
 };
@@ -100,7 +100,7 @@ void world_begin(struct wire_world *world)
 	sim_begin(WIRE_RANKS);
 	for (int i = 0; i < WIRE_RANKS; i++)
 		(void)wire_open(&world->ranks[i].wire, sim_comm(i), &rules, &payload, &world->ranks[i]);
-	world_step(world); /* which tells them the time */
+	world_step(world); /* tells the ranks the time */
 }
 
 bool world_ask(struct wire_world *world, int from, uint64_t what)
@@ -135,7 +135,7 @@ bool world_settles(struct wire_world *world, int rank)
 	return !world->ranks[rank].wire.exchange.questions;
 }
 
-/* Whether MPI has nothing of them any more. */
+/* Whether MPI holds nothing of the ranks any more. */
 static bool nothing_is_left(struct wire_world *world)
 {
 	struct sim_left left = {0};
@@ -162,7 +162,7 @@ bool world_end(struct wire_world *world)
 		for (int rank = 0; rank < WIRE_RANKS; rank++)
 			over += wire_is_over(&world->ranks[rank].wire);
 	}
-	/* A rank that has ended alone takes nothing more. */
+	/* A rank that has ended alone receives nothing more. */
 	if (world->ranks[0].wire.broken || world->ranks[1].wire.broken)
 		sim_drop();
 	all = nothing_is_left(world);

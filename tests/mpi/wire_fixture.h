@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Ranks that ask each other over simulated MPI for bytes that follow from a number. */
+/* Declares ranks that ask each other, over simulated MPI, for bytes that follow from a number. */
 #ifndef LMDBIO_TEST_WIRE_FIXTURE_H
 #define LMDBIO_TEST_WIRE_FIXTURE_H
 
 #include "mpi/exchange_wire.h"
 
-enum { WIRE_RANKS = 2, WIRE_BODY = 10000 /* bytes: more than a message that is eager */ };
+enum { WIRE_RANKS = 2, WIRE_BODY = 10000 /* bytes: more than an eager message has */ };
 
 struct wire_rank {
 	struct wire wire;
-	unsigned right, lost, ended, sent; /* questions; bodies that MPI needs no more */
-	unsigned notes;                    /* that have come */
-	int error;                         /* of the last question that ended */
-	uint64_t answers;                  /* questions that came */
+	unsigned right, lost, ended, sent; /* questions; `sent`: bodies that MPI needs no more */
+	unsigned notes;                    /* notes that have come */
+	int error;                         /* the error of the last question that ended */
+	uint64_t answers;                  /* questions received */
 };
 
 struct wire_world {
@@ -21,14 +21,15 @@ struct wire_world {
 };
 
 void world_begin(struct wire_world *world);
-/* Rank 0 asks rank 1, or the other way round. Returns whether it may. */
+/* Rank 0 asks rank 1, or the other way round. Returns whether the exchange allows it. */
 bool world_ask(struct wire_world *world, int from, uint64_t what);
-/* A look of each rank, a tenth of a second after the last one; or of one rank. */
+/* Lets each rank look once, a tenth of a second after the last look; world_look() lets one rank
+ * look. */
 void world_step(struct wire_world *world);
 void world_look(struct wire_world *world, int rank);
-/* Until a rank has no question any more; false: that does not come. */
+/* Lets the ranks look until this rank has no open question; returns false if that never happens. */
 bool world_settles(struct wire_world *world, int rank);
-/* All ranks stop. Returns whether they end, with nothing left. */
+/* Stops all ranks. Returns whether they end and leave nothing behind. */
 bool world_end(struct wire_world *world);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what becomes of words and bodies when the network, MPI or memory fails, over simulated MPI. */
+/* Checks what happens to words and bodies when the network, MPI or memory fails, over simulated
+ * MPI. */
 #include "config.h"
 #include "mpi_simulated.h"
 #include "mpi_sites.h"
@@ -23,7 +24,8 @@ void *__wrap_malloc(size_t size)
 	return no_memory ? NULL : __real_malloc(size);
 }
 
-/* The place that sends a body, or receives one (`call`), or sends a word, in the order of the source. */
+/* Returns the site that sends or receives a body (`call`), or sends a word, by its place in the
+ * order of the source. */
 static const struct mpi_site *site(const char *call, unsigned which)
 {
 	const struct mpi_site *site, *found = NULL;
@@ -56,7 +58,7 @@ static void question_when_all_is_well_then_it_is_answered_right(void **state)
 	assert_int_equal(world.ranks[1].sent, 1);
 }
 
-/* Else the sender would wait for ever for a receive. */
+/* If the body were not received, its sender would wait for ever. */
 static void body_when_its_word_is_lost_then_it_is_taken_and_all_end(void **state)
 {
 	struct wire_world world;
@@ -112,7 +114,8 @@ static void body_when_there_is_no_memory_for_it_then_it_is_taken_and_all_end(voi
 	assert_true(world_end(&world));
 }
 
-/* Words without text have memory of the wire's own: questions that were never sent end, and ranks end together. */
+/* Words without a text use the wire's own memory, so questions that were never sent end, and the
+ * ranks end together. */
 static void word_when_no_rank_ever_has_memory_then_questions_end_and_all_end(void **state)
 {
 	struct wire_world world;
@@ -133,7 +136,7 @@ static void word_when_no_rank_ever_has_memory_then_questions_end_and_all_end(voi
 	no_memory = false;
 }
 
-/* Its answer has been sent, and there is no memory for it, nor for any word since. */
+/* The answers have been sent. From then on there is no memory for a body or a word. */
 static void bodies_when_memory_has_ended_then_they_are_taken_and_all_end(void **state)
 {
 	struct wire_world world;
@@ -203,8 +206,9 @@ static void send_when_it_fails_for_ever_then_the_peer_is_gone(void **state)
 	assert_true(world_end(&world));
 }
 
-/* Both ranks ask, and a word of an answer is lost. What is not right is told, and each question ends. After a
- * call that has failed once a further question is answered. Returns whether a call has failed. */
+/* Both ranks ask, and a word of an answer is lost. Wrong results are reported, and each question
+ * ends. After a call that has failed once, a further question is answered. Returns whether a call
+ * has failed. */
 static bool calls_fail(const struct mpi_site *each, unsigned n, bool on)
 {
 	struct wire_world world;
@@ -212,7 +216,7 @@ static bool calls_fail(const struct mpi_site *each, unsigned n, bool on)
 
 	mpi_site_arm(each, n, on);
 	world_begin(&world);
-	if (!world_ask(&world, 0, 7)) { /* a call that begins has failed */
+	if (!world_ask(&world, 0, 7)) { /* a call that begins a message has failed */
 		fired = mpi_site_disarm();
 		assert_true(world_end(&world));
 		return fired;
@@ -258,7 +262,7 @@ static void call_when_it_fails_then_questions_are_right_or_told_and_all_end(void
 	assert_true(sites >= 8);
 }
 
-/* As of a server to which MPI has given no communicator. */
+/* As in a server to which MPI has given no communicator. */
 static void question_when_the_exchange_was_never_opened_then_none_is_asked(void **state)
 {
 	struct exchange exchange = {0};
