@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The child processes of the arena's tests and what they share. */
+/* Starts and watches the child processes of the arena's tests, and gives them shared memory. */
 #include "arena_children.h"
 
 #include "arena/arena_private.h"
@@ -16,7 +16,7 @@
 static const char *fatal_step;
 static unsigned fatal_passes;
 static int fatal_signal;
-static unsigned failures; /* of children that were waited for one by one */
+static unsigned failures; /* of children that the test waited for one by one */
 
 void child_check(bool is_true, const char *text, const char *file, int line)
 {
@@ -160,7 +160,7 @@ bool child_be_nobody(void)
 	if (geteuid())
 		return false;
 	check(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY));
-	check(!prctl(PR_SET_DUMPABLE, 1)); /* else /proc/self is root's */
+	check(!prctl(PR_SET_DUMPABLE, 1)); /* otherwise /proc/self belongs to root */
 	return true;
 }
 

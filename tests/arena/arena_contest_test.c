@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which of two arenas stays that two processes make at the same time.
+/* Checks which arena stays if two processes make one at the same time.
  *
- * The clock stands still while the second one is made, so both can have the same stamp. */
+ * The clock stands still while the second arena is made, so both can have the same stamp.
+ */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -28,17 +29,17 @@ static struct arena *first;
 static struct {
 	uint64_t at;    /* ns; 0: the clock runs */
 	uint64_t
-		step; /* ns that pass from one look at it to the next, once the second arena has its stamp */
-	unsigned looks; /* by this one the first arena is settled */
-	unsigned asked; /* since the second arena has its stamp */
+		step; /* ns that pass between two looks at the clock, once the second arena has its stamp */
+	unsigned looks; /* the look at which the first arena becomes settled */
+	unsigned asked; /* looks since the second arena got its stamp */
 	bool is_stamped;
 } stopped;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 
-/* The maker of the second arena asks again after it has found the first one, which must be worth waiting
- * for then. By its next look the first one is settled. */
+/* The maker of the second arena asks for the time again after it has found the first one, which
+ * must then be worth waiting for. At look number `looks` the first arena becomes settled. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
 	if (!stopped.at || clock != CLOCK_MONOTONIC)
@@ -63,10 +64,10 @@ static void see_steps(const char *step)
 }
 
 struct contest {
-	int64_t later; /* ns: by so much the first one's stamp is later than the second one's */
-	int nonce;     /* each byte of the first one's */
-	bool stays;    /* the first one */
-	uint64_t step; /* see above */
+	int64_t later; /* ns by which the first arena's stamp is later than the second one's */
+	int nonce;     /* the value of each byte of the first arena's nonce */
+	bool stays;    /* whether the first arena stays */
+	uint64_t step; /* see `stopped` */
 	unsigned asked, looks;
 };
 
@@ -134,7 +135,7 @@ int main(void)
 	int failed;
 
 	dataset = dataset_make(CHUNKS);
-	alarm(300); /* a hang is a failure */
+	alarm(300); /* a hang counts as a failure */
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	dataset_close(&dataset);
 	return failed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that what keeps an arena alive does no harm in a program that does
- * with descriptors what it likes: closes all, takes their places, or has few. */
+/* Checks that the descriptors that keep an arena alive do no harm in a program, whatever it does
+ * with descriptors: it may close all, reuse their numbers, or have few. */
 #include "arena_workers.h"
 
 #include "arena/arena_private.h"
@@ -25,9 +25,9 @@
 
 static bool sockets_refused, offsets_refused;
 static unsigned
-	look_refused; /* which look at a file, counted from a new pair of sockets on; 0: none */
-static unsigned looks_left; /* until that look */
-static bool is_looking;     /* the look goes on with fstat(2) */
+	look_refused;       /* the refused look at a file, from a new pair of sockets on; 0: none */
+static unsigned looks_left; /* until the refused look */
+static bool is_looking;     /* the look goes on by fstat(2) */
 
 static unsigned descriptors_open(void)
 {
@@ -149,7 +149,7 @@ static void parent_when_a_socket_cannot_be_looked_at_then_loses_no_descriptor(vo
 	}
 }
 
-/* As with a kernel that knows no SO_PEEK_OFF for these sockets. */
+/* As on a kernel that does not know SO_PEEK_OFF for these sockets. */
 static void work_without_offsets(struct control *control, unsigned number)
 {
 	struct arena *arena;
@@ -159,7 +159,7 @@ static void work_without_offsets(struct control *control, unsigned number)
 	offsets_refused = true;
 	check(worker_reads(control) == WORKER_BLOCKS);
 	check(worker_reads(control) == WORKER_BLOCKS);
-	check(keeper_is_there()); /* this process has not looked yet */
+	check(keeper_is_there()); /* this process has not checked the keeper yet */
 	before = descriptors_open();
 	arena = child_open(&worker_data, WORKER_BUDGET);
 	check(!keeper_is_there());
@@ -182,7 +182,7 @@ kernel_when_it_refuses_a_look_then_nothing_is_kept_and_the_next_fork_makes_other
 	assert_int_equal(control->direct, 0);
 }
 
-/* The sockets are gone when another arena's share has become free. */
+/* The sockets have gone by the time another arena's share has become free. */
 static void close_sockets_and_fit(struct control *control, unsigned number)
 {
 	struct arena *arena;
@@ -197,7 +197,7 @@ static void close_sockets_and_fit(struct control *control, unsigned number)
 	close(fds[0]);
 	keeper_fit(arena, 0, 0);
 	check(!keeper_is_there());
-	check(fcntl(fds[1], F_GETFD) < 0); /* the other end is of no use */
+	check(fcntl(fds[1], F_GETFD) < 0); /* the other end is useless */
 	check(arena_budget(arena) == WORKER_BUDGET * (uint64_t)ARENA_CHUNK);
 	worker_read_all(control, arena);
 	arena_close(arena);
@@ -215,7 +215,8 @@ arena_when_the_sockets_are_gone_then_goes_on_and_the_next_fork_makes_others(void
 	assert_int_equal(control->direct, 0);
 }
 
-/* The program closes what it did not open and has a file of its own in its place. */
+/* The program closes descriptors that it did not open, and puts a file of its own in their
+ * place. */
 static void take_the_places(struct control *control, unsigned number)
 {
 	FILE *file = tmpfile();
@@ -268,7 +269,7 @@ static void child_when_it_has_closed_all_then_its_next_fork_makes_another(void *
 	assert_int_equal(child_run_parent(child_control(), have_a_daemon, 0), 0);
 }
 
-/* Shared, not shared or, where not even that is possible, refused. */
+/* The arena is shared or not; where even that is impossible, opening is refused. */
 static void work_if_possible(struct control *control, unsigned number)
 {
 	struct arena_options options = worker_options(true);
@@ -328,8 +329,7 @@ static void parent_when_half_of_its_descriptors_are_in_use_then_keeps_nothing(vo
 
 /* --- what a member keeps --------------------------------------------------------------------- */
 
-/* Two members: the first pins a chunk and does `act`, then the second wants all memory for itself.
- */
+/* Two members: the first pins a chunk and calls `act`, then the second wants all memory. */
 static void (*act)(struct arena *arena);
 
 static void close_everything(struct arena *arena)
@@ -357,7 +357,7 @@ static void pin_and_act(struct control *control, unsigned number)
 	check(arena_pin(arena, 1));
 	child_barrier(control, 2);
 	act(arena);
-	child_barrier(control, 2); /* the other one's turn */
+	child_barrier(control, 2); /* the other member's turn */
 	child_barrier(control, 2);
 	check(!reader_wrong(&reader, ARENA_BLOCKS, ARENA_BLOCKS));
 	(void)arena_bury_dead(arena);
@@ -380,7 +380,7 @@ static void bury_and_evict(struct control *control, unsigned number)
 	check(!arena_bury_dead(arena));
 	(void)arena_evict(arena, WORKER_CHUNKS * ARENA_BLOCKS);
 	child_barrier(control, 2);
-	child_barrier(control, 2); /* the other one has looked around */
+	child_barrier(control, 2); /* the other member has looked for dead members */
 	check(arena_pinned_by(arena, 2));
 	check(!reader_wrong(&reader, 2 * ARENA_BLOCKS, ARENA_BLOCKS));
 	_exit(0);
@@ -403,7 +403,8 @@ static void member_when_its_descriptors_are_gone_then_it_lives_and_so_do_others(
 	}
 }
 
-/* The descriptor that another thread of the program closes after the kernel has told of a row's owner; -1: none. */
+/* The descriptor that another thread of the program closes once the kernel has told a row's owner;
+ * -1: none. */
 static int closed_after_look = -1;
 
 int __real_fcntl(int fd, int command, ...);
@@ -451,10 +452,10 @@ static void lose_the_life_at_a_look(struct control *control, unsigned number)
 	child_reader(&reader, arena, &worker_data, control);
 	for (unsigned chunk = 0; chunk < WORKER_CHUNKS; chunk++)
 		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
-	check(atomic_load(&control->direct) == 1); /* the file has that chunk */
+	check(atomic_load(&control->direct) == 1); /* that chunk came from the file */
 	reader_end(&reader);
 	child_barrier(control, 2);
-	child_barrier(control, 2); /* a third process has brought it */
+	child_barrier(control, 2); /* a third process has brought that chunk */
 	worker_read_all(control, arena);
 	check(atomic_load(&control->direct) == 1);
 	arena_close(arena);
@@ -490,13 +491,13 @@ static void member_when_it_loses_a_descriptor_at_a_look_then_another_buries_the_
 	assert_int_equal(control->reads, WORKER_BLOCKS);
 }
 
-/* The program's own files, under the numbers that the arena has had. */
+/* Puts the program's own files in place of the arena's descriptors. */
 static void put_files_in_place(struct control *control, unsigned number)
 {
 	struct arena *arena = child_open(&worker_data, WORKER_CHUNKS);
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	int fds[] = {arena->file.fd, arena->life.fd, arena->listener.fd}, server, client, taken;
-	socklen_t length = sizeof(name.sun_family); /* the kernel gives it a name */
+	socklen_t length = sizeof(name.sun_family); /* the kernel chooses the name */
 
 	(void)control;
 	(void)number;

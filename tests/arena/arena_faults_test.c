@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The n-th call of each kind that the arena makes fails, once or from then on: a process gets right bytes or an
- * error, loses no descriptor, and all is as ever afterwards. */
+/* Makes the n-th call of each kind that the arena makes fail, once or for ever. A process gets
+ * right bytes or an error, loses no descriptor, and afterwards all works as before. */
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
@@ -23,8 +23,8 @@
 
 enum {
 	CHUNKS = 6,
-	ROOM = 4, /* chunks: of whole ones less than the data set, so that some are evicted */
-	EACH = 8, /* calls of a kind of which each fails; of more, as of the 64 names, each eighth one */
+	ROOM = 4, /* chunks: fewer than the data set has, so that some are evicted */
+	EACH = 8, /* the first EACH calls of a kind fail in turn, then each eighth one */
 };
 
 /* --- faults ------------------------------------------------------------------------------------- */
@@ -59,10 +59,10 @@ static struct {
 	unsigned calls, nth; /* nth: 0: none fails */
 	int error;
 	bool for_ever, is_off;
-	bool names_taken; /* by another user */
-	bool numbers_taken; /* of the names those that end in a number */
+	bool names_taken;   /* another user has the names */
+	bool numbers_taken; /* of the names only those that end in a number are taken */
 	bool large_pages;   /* the kernel's are of 64 KiB */
-	bool is_evicting;   /* neither madvise(2) nor fallocate(2) gives anything back */
+	bool is_evicting;   /* neither madvise(2) nor fallocate(2) frees memory */
 	unsigned failed;
 } fault;
 
@@ -107,7 +107,7 @@ FAULTY(int, connect, (int fd, const struct sockaddr *address, socklen_t length),
 FAULTY(ssize_t, getrandom, (void *bytes, size_t length, unsigned flags), (bytes, length, flags), SITE_GETRANDOM, -1)
 FAULTY(FILE *, fopen, (const char *path, const char *mode), (path, mode), SITE_FOPEN, NULL)
 FAULTY(ssize_t, getline, (char **line, size_t *room, FILE *file), (line, room, file), SITE_GETLINE, -1)
-/* As which the C library's header has getline() where the compiler optimizes. */
+/* The function that getline() is in the C library's header when the compiler optimizes. */
 FAULTY(ssize_t, __getdelim, (char **line, size_t *room, int end, FILE *file), (line, room, end, file), SITE_GETLINE, -1)
 FAULTY(DIR *, opendir, (const char *path), (path), SITE_OPENDIR, NULL)
 FAULTY(ssize_t, pwrite, (int fd, const void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), SITE_PWRITE, -1)
@@ -173,11 +173,11 @@ static unsigned descriptors(void)
 
 static struct {
 	uint64_t budget; /* of the arena, bytes */
-	uint64_t blocks; /* of each chunk that are used */
+	uint64_t blocks; /* blocks used of each chunk */
 } lived = {CHUNKS * ARENA_CHUNK, 1};
 
-/* Bytes of the first blocks of a chunk by way of the arena, or from the file where it has no room. Returns
- * whether they came by the arena. */
+/* Reads the first blocks of a chunk by way of the arena, or from the file if the arena has no room.
+ * Returns whether the bytes came by the arena. */
 static bool use(struct arena *arena, const uint8_t *map, uint64_t chunk, uint8_t *bytes)
 {
 	const uint64_t first = chunk * ARENA_BLOCKS, length = lived.blocks * ARENA_BLOCK;
@@ -206,7 +206,8 @@ static bool use(struct arena *arena, const uint8_t *map, uint64_t chunk, uint8_t
 	return is_there;
 }
 
-/* A process that opens an arena, prepares memory and uses all chunks. Returns how many came by the arena. */
+/* Opens an arena, prepares memory and uses all chunks. Returns how many chunks came by the
+ * arena. */
 static unsigned life(void)
 {
 	const uint64_t budget = lived.budget;
@@ -241,7 +242,7 @@ static unsigned life(void)
 	return served;
 }
 
-/* The same while another attachment of this node has the arena already, so that it is found. */
+/* The same while another attachment of the node already has the arena, so that it is found. */
 static unsigned life_beside_another(void)
 {
 	struct arena_options options = {.budget = lived.budget, .share = true, .node = test_node()};
@@ -301,7 +302,7 @@ static void call_fails_right_bytes_or_an_error(void **state)
 		}
 }
 
-/* Kernels before Linux 6.3 do not know the flag that a memfd is never run. */
+/* Kernels before Linux 6.3 do not know the flag that forbids executing a memfd. */
 static void kernel_knows_no_seal_against_running_arena_is_made(void **state)
 {
 	(void)state;
@@ -323,7 +324,7 @@ static void kernel_knows_no_seal_against_running_arena_is_made(void **state)
 	fault.failed = 0;
 }
 
-/* Another user has all names, and each kind of call that leads round that fails as well. */
+/* Another user has all names, and each call by which the arena avoids them fails as well. */
 static void names_are_taken_and_calls_fail_right_bytes(void **state)
 {
 	static const enum site sites[] = {SITES, SITE_GETRANDOM, SITE_FOPEN, SITE_OPENDIR, SITE_CONNECT};
@@ -343,7 +344,8 @@ static void names_are_taken_and_calls_fail_right_bytes(void **state)
 	}
 }
 
-/* An arena that only the kernel's list of names shows is found by another way where that list cannot be read. */
+/* Where the kernel's list of names cannot be read, an arena that is only in that list is found in
+ * another way. */
 static void list_of_names_cannot_be_read_arena_is_found(void **state)
 {
 	struct arena_options options = {.budget = lived.budget, .share = true, .node = test_node()};
@@ -382,8 +384,9 @@ static void see_evictions(const char *step)
 		fault.is_evicting = false;
 }
 
-/* Whole chunks, more than there is room for: what is evicted gives its memory back by madvise(2), or else by
- * fallocate(2); where both are refused the bytes stay, and count: so no further chunk has room. */
+/* Uses whole chunks, more than there is room for. An evicted chunk's memory is freed by madvise(2),
+ * or else by fallocate(2). Where both are refused the bytes stay and count, so no further chunk has
+ * room. */
 static void evicted_memory_is_given_back_whichever_call_is_refused(void **state)
 {
 	static const enum site sites[] = {SITE_MADVISE, SITE_FALLOCATE, SITE_FCNTL, SITE_PWRITE};
@@ -452,7 +455,7 @@ static void head_of_found_arena_cannot_be_read_process_makes_its_own(void **stat
 	arena_close(first);
 }
 
-/* A block of such a kernel's page cannot be mapped alone. */
+/* A block is smaller than such a kernel's page and cannot be mapped alone. */
 static void kernel_has_larger_pages_no_arena_may_be(void **state)
 {
 	(void)state;
@@ -513,7 +516,7 @@ static void tables_have_no_memory_those_before_are_there(void **state)
 
 /* --- shrinking ---------------------------------------------------------------------------------- */
 
-/* arena_shrink() of one block, of the arena whose memfd this is. */
+/* Whether arena_shrink() frees a block of the arena whose memfd this is. */
 static bool shrinks(int file, const struct identity *identity, _Atomic(struct arena *) *attached)
 {
 	const struct arena *was = atomic_load(attached);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what else may happen while a process gives up what others have left: its program ends, it forks, or it
- * needs still more room.
+/* Checks what else may happen while a process drops arenas that others have left: its program ends,
+ * it forks, or it needs even more room.
  *
- * These tests read no data set, so none has to exist. At a step of the arena, a hook of the test acts for another thread. */
+ * These tests read no data set, so none has to exist. At a step of the arena, a hook of the test
+ * does what another thread might do.
+ */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -34,7 +36,8 @@ static struct arena *open_set(unsigned number, unsigned chunks)
 	return child_open(&set, BUDGET);
 }
 
-/* Opens a data set, brings what is missing of it and closes it. Returns how many chunks were missing. */
+/* Opens a data set, brings its missing chunks and closes it. Returns how many chunks were
+ * missing. */
 static unsigned visit(unsigned number, unsigned chunks)
 {
 	struct arena *arena = open_set(number, chunks);
@@ -68,7 +71,7 @@ static unsigned brings(struct control *control, unsigned number, unsigned chunks
 
 /* --- the end ------------------------------------------------------------------------------------ */
 
-static unsigned met; /* how often the hook's step has come */
+static unsigned met; /* how often the hook's step was reached */
 
 static void end_keeper(const char *step)
 {
@@ -83,9 +86,9 @@ static void drop_and_end(struct control *control, unsigned number)
 	(void)control;
 	(void)number;
 	step_taken = end_keeper;
-	check(visit(1, SMALL) == SMALL); /* of the next snapshot: the older one goes */
+	check(visit(1, SMALL) == SMALL); /* of the next snapshot: the older one's goes */
 	step_taken = NULL;
-	check(met == 3); /* the older one, the other set, and this one */
+	check(met == 3); /* the older snapshot's, the other set's, and this arena */
 	check(keeper_is_there());
 	arena_keeper_end();
 	check(!keeper_is_there());
@@ -97,10 +100,10 @@ static void end_one_that_drops(struct control *control, unsigned number)
 	check(brings(control, 1, 2) == 2 && brings(control, 2, 2) == 2);
 	snapshot++;
 	check(!child_wait(child_start(control, drop_and_end, 0)));
-	check(!brings(control, 1, SMALL)); /* was put in again */
+	check(!brings(control, 1, SMALL)); /* has been put back */
 	snapshot--;
 	check(!brings(control, 2, 2));
-	check(brings(control, 1, 2) == 2); /* has gone */
+	check(brings(control, 1, 2) == 2); /* has been dropped */
 }
 
 static void process_when_it_ends_while_it_drops_one_then_the_others_stay(void **state)
@@ -111,7 +114,7 @@ static void process_when_it_ends_while_it_drops_one_then_the_others_stay(void **
 
 /* --- a fork ------------------------------------------------------------------------------------- */
 
-/* Descriptors that this process has of the small set's arena. Memfds alone have seals. */
+/* Counts this process's descriptors of the small set's arena. Only memfds have seals. */
 static unsigned descriptors_of_small(void)
 {
 	const off_t least = SMALL * ARENA_CHUNK, most = LARGE * ARENA_CHUNK;
@@ -133,7 +136,7 @@ static void fork_meanwhile(const char *step)
 	check(descriptors_of_small() > 0);
 	pid = fork();
 	if (!pid) {
-		/* Else the shrinking process's row would live as long as this one. */
+		/* Otherwise the shrinking process's row would live as long as this one. */
 		check(!descriptors_of_small());
 		_exit(0);
 	}
@@ -171,7 +174,7 @@ static void child_when_forked_while_a_part_goes_then_has_nothing_of_that_arena(v
 
 static struct arena *fitted;
 
-/* Keeps `left` chunks of what others have left. */
+/* Gives up what others have left until `left` chunks are kept. */
 static void fit(unsigned left)
 {
 	keeper_fit(fitted, BUDGET * ARENA_BLOCKS, (BUDGET - left) * ARENA_BLOCKS);
@@ -195,8 +198,8 @@ static void fit_twice(struct control *control, unsigned number)
 	arena_close(fitted);
 }
 
-/* A part of the first goes. Of the second a part would be enough, but it goes as a whole: a process attaches to one
- * at a time in order to shrink it. */
+/* A part of the first set's arena goes. A part of the second one's would be enough as well, but all
+ * of it goes, because a process attaches to only one arena at a time in order to shrink it. */
 static void fit_as_one_shrinks(struct control *control, unsigned number)
 {
 	unsigned again;
@@ -215,7 +218,7 @@ static void set_when_another_shrinks_meanwhile_then_goes_as_a_whole(void **state
 	assert_int_equal(child_run_parent(child_control(), fit_as_one_shrinks, 0), 0);
 }
 
-/* Other data sets than the test before had, nor a test of another run. */
+/* Uses other data sets than the previous test and than any other run of the tests. */
 static int set_begin(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks when an arena has huge pages, and that bytes put there directly are
- * the arena's like all others. */
+/* Checks when an arena has huge pages, and that bytes put directly in their place are used like all
+ * others. */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -19,13 +19,14 @@
 #include <cmocka.h>
 
 enum {
-	CHUNKS = 21, /* odd: the last has no neighbour to make a huge page with */
+	CHUNKS = 21, /* odd: the last chunk has no neighbour for a huge page */
 	OTHERS = 15
 };
 
 static struct dataset dataset;
 
-/* Nanoseconds of this thread; how long this machine's kernel really takes is of no interest here. */
+/* The thread's processor time in ns; the real time that this machine's kernel needs does not matter
+ * here. */
 static uint64_t processor_time;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
@@ -39,7 +40,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 	return 0;
 }
 
-/* Also where the kernel has refused one before. */
+/* Prepares chunks, also if the kernel has refused before. */
 static void prepare(struct arena *arena, uint64_t first, uint64_t count)
 {
 	for (uint64_t chunk = first; chunk < first + count; chunk++) {
@@ -61,7 +62,7 @@ static bool has_place(const struct arena *arena, uint64_t chunk)
 	return arena_place(arena, chunk * ARENA_CHUNK, ARENA_CHUNK) != NULL;
 }
 
-/* Whether this kernel makes huge pages of a memfd, found out without the arena. */
+/* Returns whether this kernel makes huge pages of a memfd, found out without the arena. */
 static bool kernel_can(void)
 {
 	size_t length = 2 * ARENA_HUGE;
@@ -71,7 +72,7 @@ static bool kernel_can(void)
 
 	if (fd < 0 || ftruncate(fd, (off_t)length) || pwrite(fd, "x", 1, 0) != 1)
 		return false;
-	/* Behind a reservation, so that the address can be a multiple of a huge page. */
+	/* Maps inside a reservation, so that the address can be a multiple of a huge page. */
 	map = mmap(NULL, 2 * length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (map != MAP_FAILED) {
 		char *place =
@@ -256,7 +257,8 @@ static void read_when_it_fails_then_the_memory_goes_and_the_place_with_it(void *
 	arena_close(arena);
 }
 
-/* A program that lost them by one read would have none of them for the rest of its life. */
+/* A program that lost its huge pages by one failed read would have none for the rest of its
+ * life. */
 static void read_when_another_has_failed_then_its_page_stays_huge(void **state)
 {
 	struct arena *arena = open_prepared(0, 8);
@@ -283,7 +285,8 @@ static void read_when_another_has_failed_then_its_page_stays_huge(void **state)
 	arena_close(arena);
 }
 
-/* Nothing of a whole chunk goes when its read is given up, as one that others have read meanwhile is. */
+/* A whole chunk keeps its memory when a read of it is given up because others have read it
+ * meanwhile. */
 static void read_when_it_is_given_up_and_the_chunk_is_whole_then_its_page_stays_huge(void **state)
 {
 	struct arena *arena = open_prepared(0, 2);
@@ -322,7 +325,7 @@ static void prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down
 	assert_int_equal(arena_open(&other, &identity, &options, &why), 0);
 	bring(&reader, CHUNKS - 1);
 	assert_true(arena_budget(arena) < CHUNKS * (uint64_t)ARENA_CHUNK);
-	/* Two go for each that comes, until the arena has what its part allows. */
+	/* Two chunks go for each that comes, until the arena is within its part. */
 	for (uint64_t chunk = 0; arena_used(arena) > arena_budget(arena) && chunk < CHUNKS; chunk++)
 		if (!has_place(arena, chunk))
 			bring(&reader, chunk);
@@ -369,7 +372,7 @@ static void take_2_ms(const char *step)
 		processor_time += 2000000;
 }
 
-/* What a page saves it saves each of them. */
+/* Each of the processes saves the time that a huge page saves. */
 static void prepare_when_many_processes_scan_then_a_page_may_take_longer(void **state)
 {
 	struct arena *arena = child_open(&dataset, CHUNKS), *others[OTHERS];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what stays of an arena when the processes that had it have gone, for
- * whom, and for how long.
+/* Checks what stays of an arena when its processes have gone, for which processes, and for how
+ * long.
  *
- * The parent of each test is a process of its own, with a keeper of its own that ends with it. What
- * goes when there is too much, and what the parent does with descriptors, are other files'. */
+ * The parent of each test is a process of its own, with a keeper that ends with it. Other files
+ * check what is dropped when there is too much, and what the parent does with descriptors.
+ */
 #include "arena_workers.h"
 
 #include <err.h>
@@ -38,7 +39,7 @@ static bool is_in_kernel(uint64_t inode)
 
 /* --- coming and going ------------------------------------------------------------------------- */
 
-/* Whatever the parent's workers have done, nobody has met wrong bytes, or none in the arena. */
+/* Whatever the parent's workers do, no process gets wrong bytes or reads past the arena. */
 static void assert_right_after(child_work *parent)
 {
 	struct control *control = child_control();
@@ -64,7 +65,7 @@ static void come_again(struct control *control, unsigned number)
 	check(child_wait(child_start_in_child(control, worker_run, number)) == 0);
 }
 
-/* The second generation's and the first one's. */
+/* Grandchildren and children share the arena. */
 static void have_grandchildren(struct control *control, unsigned number)
 {
 	(void)number;
@@ -116,12 +117,12 @@ static void remember_sockets(struct control *control, unsigned number)
 	int fds[4];
 
 	(void)number;
-	check(!worker_sockets(fds, control->inodes, 2)); /* nothing before the first fork */
+	check(!worker_sockets(fds, control->inodes, 2)); /* there is none before the first fork */
 	worker_run_once(control, 8);
 	check(worker_sockets(fds, control->inodes, 4) == 2);
 	check(is_in_kernel(control->inodes[0]) && is_in_kernel(control->inodes[1]));
 	check(!worker_reads(control));
-	check(worker_sockets(fds, control->inodes, 4) == 2); /* nothing at the second one */
+	check(worker_sockets(fds, control->inodes, 4) == 2); /* the second fork adds none */
 }
 
 static void parent_when_it_has_ended_then_nothing_is_left(void **state)
@@ -134,7 +135,7 @@ static void parent_when_it_has_ended_then_nothing_is_left(void **state)
 	assert_false(is_in_kernel(control->inodes[0]));
 	assert_false(is_in_kernel(control->inodes[1]));
 	assert_int_equal(holders_left(control->inodes[8]), 0);
-	arena = child_open(&worker_data, WORKER_BUDGET); /* and nobody finds it */
+	arena = child_open(&worker_data, WORKER_BUDGET); /* the arena is not found */
 	assert_int_equal(arena_used(arena), 0);
 	arena_close(arena);
 }
@@ -228,7 +229,7 @@ static void fork_among_threads(struct control *control, unsigned number)
 	check(!worker_reads(control));
 }
 
-/* The sanitizers' own locks do not survive a fork among threads. */
+/* The sanitizers' own locks do not survive a fork of a process with threads. */
 static void workers_when_forked_while_threads_open_then_nobody_hangs(void **state)
 {
 	struct control *control = child_control();
@@ -282,7 +283,8 @@ static void make_late(struct control *control, unsigned number)
 	worker_run(control, number);
 }
 
-/* One has looked for others and for what they left; then another one comes, reads and goes. */
+/* A worker has looked for other processes and for kept arenas. Then another worker comes, reads and
+ * goes. */
 static void be_passed(struct control *control, unsigned number)
 {
 	pid_t late;
@@ -307,7 +309,7 @@ worker_when_another_comes_and_goes_before_it_makes_its_own_then_has_that_ones(vo
 
 /* --- killed ----------------------------------------------------------------------------------- */
 
-/* From the claim on, all that a reader does, and what it does to join. */
+/* All steps of a reader from the claim on, and the steps by which it joins. */
 static const char *const steps[] = {
 	"bound",         "listening",       "taken-up",        "attached",     "stamped",
 	"settled",       "claimed",         "reserve-counted", "reserved",     "half-read",
@@ -323,21 +325,21 @@ enum {
 	LITTLE = 5
 };
 
-/* With memory for a part of it, so that chunks come and go. */
+/* Reads with memory for only a part of the set, so that chunks come and go. */
 static void be_killed(struct control *control, unsigned number)
 {
 	struct arena *arena;
 
-	/* Some come once in a process. */
+	/* Some steps happen once in a process. */
 	child_die_at(steps[number], number >= CLAIMED && number < BURIED ? number % 3 : 0);
-	alarm(300); /* a step that never comes is a failure */
+	alarm(300); /* a step that is never reached counts as a failure */
 	arena = child_open(&worker_data, LITTLE);
 	arena_scanning(arena, 3, 1);
 	for (;;)
 		worker_read_all(control, arena);
 }
 
-/* What the dead have left counts for nothing; the bytes that are there are right. */
+/* Checks that the state left by dead processes does not count, and that the bytes are right. */
 static void follow(struct control *control, unsigned number)
 {
 	struct arena *arena = child_open(&worker_data, LITTLE);
@@ -370,7 +372,7 @@ static void be_killed_at_each_step(struct control *control, unsigned number)
 	for (unsigned step = 0; step < STEPS; step++) {
 		pid_t pid;
 
-		/* The one before has left something to bury. */
+		/* The previous process leaves a row for this one to bury. */
 		pid = child_start(control, be_killed, 6 + step % 4);
 		check(child_wait(pid) == SIGKILL);
 		pid = child_start(control, be_killed, step);
@@ -410,7 +412,7 @@ static void expect_no_server(struct control *control, unsigned number)
 	check(!arena_is_served(arena, 4, &whole) && !whole);
 	check(arena_share(arena) == UINT64_MAX);
 	check(arena_reserve(arena,
-			    WORKER_BUDGET * ARENA_BLOCKS)); /* what was kept or pinned goes too */
+			    WORKER_BUDGET * ARENA_BLOCKS)); /* kept and pinned chunks go too */
 	arena_unreserve(arena, WORKER_BUDGET * ARENA_BLOCKS);
 	check(!arena_serve(arena, 0, false));
 	check(!arena_wish_next(arena, &wish, &whole));
@@ -442,8 +444,8 @@ static void work_as_nobody(struct control *control, unsigned number)
 	worker_run(control, number);
 }
 
-/* It has inherited the worker_sockets, and may hold the other's bytes in memory, but not look at
- * them. */
+/* The child has inherited the sockets and may have the other user's bytes in memory, but must not
+ * look at the sockets' files. */
 static void have_a_worker_without_privileges(struct control *control, unsigned number)
 {
 	(void)number;

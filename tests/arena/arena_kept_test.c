@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks how much stays when the processes that had it have gone, and what goes.
+/* Checks how much stays when an arena's processes have gone, and which arena is dropped.
  *
- * These tests read no data set, so none has to exist. */
+ * These tests read no data set, so none has to exist.
+ */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -21,7 +22,8 @@ enum { BUDGET = 20 };
 
 static uint64_t snapshot; /* of this test's data sets */
 
-/* Of a data set that nobody reads: so many chunks, brought if they are not there. */
+/* Opens a data set that no process reads, and brings its missing blocks. Returns how many chunks it
+ * has brought. */
 static uint64_t visit_at(struct control *control, struct identity identity, uint64_t changed_ns)
 {
 	struct arena_options options = {.budget = BUDGET * ARENA_CHUNK,
@@ -60,7 +62,7 @@ static void visit_in_child(struct control *control, unsigned number)
 	(void)visit_at(control, identity, 0);
 }
 
-/* How many chunks a worker brings of a data set with this number and so many chunks. */
+/* Returns how many chunks a worker brings of data set `number` of `chunks` chunks. */
 static uint64_t brings(struct control *control, unsigned number, unsigned chunks)
 {
 	uint64_t before = atomic_load(&control->reads);
@@ -76,10 +78,10 @@ static void visit_three(struct control *control, unsigned number)
 	(void)number;
 	check(brings(control, 1, 11) == 11 && brings(control, 2, 8) == 8);
 	check(!brings(control, 1, 11) && !brings(control, 2, 8)); /* both fit */
-	check(brings(control, 3, 6) == 6); /* six of the first go, which is the oldest */
+	check(brings(control, 3, 6) == 6); /* six of the first set's go: it is the oldest */
 	check(!brings(control, 2, 8) && !brings(control, 3, 6));
 	check(brings(control, 1, 11) == 6);
-	check(!brings(control, 3, 6)); /* was used after the second */
+	check(!brings(control, 3, 6)); /* was used later than the second set */
 	check(brings(control, 2, 8) == 6);
 }
 
@@ -89,7 +91,7 @@ static void sets_when_they_do_not_fit_together_then_the_oldest_goes(void **state
 	assert_int_equal(child_run_parent(child_control(), visit_three, 0), 0);
 }
 
-/* A living one's wants come first, also of what it does not have yet. */
+/* An open arena's needs come first, including those of chunks that it does not have yet. */
 static void visit_beside_one(struct control *control, unsigned number)
 {
 	struct identity identity = {
@@ -103,7 +105,7 @@ static void visit_beside_one(struct control *control, unsigned number)
 	check(brings(control, 1, 5) == 5 && brings(control, 2, 4) == 4);
 	check(!arena_open(&arena, &identity, &options, &why) && !why);
 	check(!brings(control, 2, 4) && !brings(control, 1, 5));
-	check(brings(control, 3, 2) == 2); /* too many now: two of the second go, the oldest */
+	check(brings(control, 3, 2) == 2); /* too many: two of the second set's go, the oldest */
 	check(!brings(control, 1, 5) && !brings(control, 3, 2));
 	check(brings(control, 2, 4) == 2);
 	arena_close(arena);
@@ -115,7 +117,7 @@ static void sets_when_another_is_open_then_have_what_it_does_not_want(void **sta
 	assert_int_equal(child_run_parent(child_control(), visit_beside_one, 0), 0);
 }
 
-/* A reader with little leaves its budget in what it has met first. */
+/* Opens a set for the first time with a small budget, and leaves that budget with it. */
 static void visit_with_little(struct control *control, unsigned number)
 {
 	struct identity identity = {
@@ -135,7 +137,7 @@ static void visit_with_little_and_more(struct control *control, unsigned number)
 	(void)number;
 	check(!child_wait(child_start(control, visit_with_little, 1)));
 	check(brings(control, 1, 12) == 12 && brings(control, 2, 11) == 11);
-	check(brings(control, 1, 12) == 4); /* its table counts, too */
+	check(brings(control, 1, 12) == 4); /* the arena's table counts as well */
 }
 
 static void sets_when_one_was_met_with_little_then_all_of_it_counts(void **state)
@@ -161,7 +163,7 @@ static struct arena *open_one_of_two(unsigned number)
 	return arena;
 }
 
-/* As many chunks as the limit allows. */
+/* Brings these chunks; the limit must allow them. */
 static void bring_chunks(struct arena *arena, unsigned from, unsigned to)
 {
 	for (; from < to; from++) {
@@ -195,7 +197,7 @@ static void share_and_grow(struct control *control, unsigned number)
 	child_barrier(control, 2);
 	while (!atomic_load(&control->stop))
 		sched_yield();
-	/* Until it has seen that the other has gone, one goes for each that comes. */
+	/* Until the arena notices that the other one has gone, a chunk goes for each that comes. */
 	while (arena_used(arena) < WANTS * (uint64_t)ARENA_CHUNK)
 		for (unsigned chunk = 0; chunk < WANTS; chunk++)
 			if (!arena_present(arena, chunk * (uint64_t)ARENA_BLOCKS, ARENA_BLOCKS))
@@ -206,7 +208,7 @@ static void share_and_grow(struct control *control, unsigned number)
 	arena_close(arena);
 }
 
-/* The second way to end is to be killed. */
+/* number: not 0, the process is killed in place of ending. */
 static void have_one_that_stays(struct control *control, unsigned number)
 {
 	pid_t ends = child_start(control, share_and_end, number);
@@ -224,7 +226,7 @@ static void sets_when_a_living_one_gets_the_share_of_one_that_ended_then_they_fi
 		assert_int_equal(child_run_parent(child_control(), have_one_that_stays, way), 0);
 }
 
-/* Whether a worker brings a file that was changed then. */
+/* Asserts how many chunks a worker brings of a file with this time of change. */
 static void visit_changed(struct control *control, uint64_t changed_ns, unsigned brings)
 {
 	pid_t pid = fork();
@@ -239,7 +241,7 @@ static void visit_changed(struct control *control, uint64_t changed_ns, unsigned
 	check(!child_wait(pid));
 }
 
-/* All but the time of the change is the same, as of a file whose bytes another file's have replaced. */
+/* Only the time of change differs, as when another file's bytes have replaced the file's. */
 static void visit_replaced(struct control *control, unsigned number)
 {
 	uint64_t now = clock_of(CLOCK_REALTIME), old = now - UINT64_C(3600000000000);
@@ -249,8 +251,8 @@ static void visit_replaced(struct control *control, unsigned number)
 	visit_changed(control, old, 0);
 	visit_changed(control, old + 1, 1);
 	visit_changed(control, old + 1, 0);
-	visit_changed(control, old, 1); /* has gone */
-	for (unsigned i = 0; i < 2; i++) /* would be changed again without a trace */
+	visit_changed(control, old, 1);  /* has been dropped */
+	for (unsigned i = 0; i < 2; i++) /* a further change might leave no trace */
 		visit_changed(control, now + UINT64_C(3600000000000), 1);
 }
 
@@ -260,14 +262,14 @@ static void set_when_its_file_was_replaced_then_is_not_found(void **state)
 	assert_int_equal(child_run_parent(child_control(), visit_replaced, 0), 0);
 }
 
-/* Odd numbers of chunks are of the next snapshot. */
+/* Sets with odd numbers of chunks have the next snapshot's id. */
 static void visit_a_newer_snapshot(struct control *control, unsigned number)
 {
 	(void)number;
 	check(brings(control, 1, 2) == 2 && brings(control, 2, 2) == 2);
 	check(brings(control, 1, 3) == 3);
-	check(brings(control, 1, 2) == 2); /* the older one has gone */
-	check(!brings(control, 1, 3) && !brings(control, 2, 2)); /* nothing else has */
+	check(brings(control, 1, 2) == 2); /* the older snapshot's arena has been dropped */
+	check(!brings(control, 1, 3) && !brings(control, 2, 2)); /* nothing else has been dropped */
 }
 
 static void snapshot_when_there_is_a_newer_one_then_goes(void **state)
@@ -276,7 +278,7 @@ static void snapshot_when_there_is_a_newer_one_then_goes(void **state)
 	assert_int_equal(child_run_parent(child_control(), visit_a_newer_snapshot, 0), 0);
 }
 
-/* Where it is, with the living and with nobody. */
+/* Checks where an arena is found, while a process has it open and afterwards. */
 static void find_one(struct control *control, unsigned number)
 {
 	struct identity identity = {
@@ -306,7 +308,7 @@ static void arena_when_open_or_kept_then_found_with_its_budget(void **state)
 	assert_int_equal(child_run_parent(child_control(), find_one, 5), 0);
 }
 
-/* More than there is room for in the socket. */
+/* Leaves more arenas than the socket has room for. */
 static void visit_many(struct control *control, unsigned number)
 {
 	for (unsigned i = 0; i < number; i++) {
@@ -327,7 +329,7 @@ static void have_very_many(struct control *control, unsigned number)
 	(void)number;
 	check(!child_wait(child_start(control, visit_many, 140)));
 	check(brings(control, 1, 5) == 5);
-	check(!brings(control, 1, 5)); /* the oldest have made room */
+	check(!brings(control, 1, 5)); /* the oldest sets have made room */
 }
 
 static void sets_when_they_are_very_many_then_the_newest_stay(void **state)
@@ -336,7 +338,8 @@ static void sets_when_they_are_very_many_then_the_newest_stay(void **state)
 	assert_int_equal(child_run_parent(child_control(), have_very_many, 0), 0);
 }
 
-/* The kernel has a user send no more descriptors than a process may have, that nobody has received. */
+/* The kernel limits the descriptors that a user has sent and no process has received to the number
+ * that a process may have. */
 static void visit_as_nobody(struct control *control, unsigned number)
 {
 	struct rlimit few = {.rlim_cur = 40, .rlim_max = 40};
@@ -365,7 +368,7 @@ static void drop_and_be_killed(struct control *control, unsigned number)
 	visit_in_child(control, 4 * 256 + 16);
 }
 
-/* Two of the three go, and one may be in the hands of who dies. */
+/* Two of the three sets are dropped, and the dying process may hold one of them. */
 static void kill_who_drops(struct control *control, unsigned number)
 {
 	for (number = 0; number < 3; number++) {
@@ -415,7 +418,7 @@ static void worker_when_another_is_stopped_while_it_drops_then_reads_without(voi
 	assert_int_equal(child_run_parent(child_control(), stop_who_drops, 0), 0);
 }
 
-/* Other data sets than the test before had, nor a test of another run. */
+/* Uses other data sets than the previous test and than any other run of the tests. */
 static int set_begin(void **state)
 {
 	(void)state;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what becomes of the others when a process of the node is killed or stopped, at any step of
- * what it does with the arena.
+/* Checks what happens to the other processes when a process of the node is killed or stopped at any
+ * step of its work with the arena.
  *
- * With TESTS_LONG=1 ten thousand processes are killed at random, otherwise 1,200, or 120 with a sanitizer, which makes a
- * process's start dear. */
+ * With TESTS_LONG=1 ten thousand processes are killed at random, otherwise 1,200, or 120 with a
+ * sanitizer, which makes a process's start expensive.
+ */
 #include "arena_workers.h"
 
 #include "arena/arena_private.h"
@@ -59,12 +60,13 @@ static void use_for_ever(struct control *control, struct arena *arena)
 	reader_end(&reader);
 }
 
-/* `number`: the step to die at in the low byte (STEPS: none), how often to pass it before above. */
+/* `number`: in the low byte the step to die at (STEPS: none), above it how often to pass it
+ * before. */
 static void be_killed(struct control *control, unsigned number)
 {
 	if (number % 256 < STEPS) {
 		child_die_at(steps[number % 256], number / 256);
-		alarm(300); /* a step that never comes is a failure */
+		alarm(300); /* a step that is never reached counts as a failure */
 	} else {
 		child_yield_at_steps();
 	}
@@ -81,7 +83,7 @@ static void survive(struct control *control, unsigned number)
 	arena_close(arena);
 }
 
-/* When all is quiet the accounts are exact, and so is the memory. */
+/* When no process works, the accounts and the memory are exact. */
 static void assert_accounts_are_right(struct arena *arena)
 {
 	uint64_t published = 0;
@@ -111,7 +113,7 @@ static void kill_at_random(struct control *control, unsigned kills)
 					child_start(control, be_killed,
 						    (unsigned)(random >> 33) % (STEPS + 6) +
 							    256 * ((unsigned)(random >> 50) % 60));
-		/* Any of them, at any time. */
+		/* Kills any of the victims, at any time. */
 		if (random >> 61 == 0 && pids[(random >> 40) % VICTIMS])
 			kill(pids[(random >> 40) % VICTIMS], SIGKILL);
 		for (unsigned i = 0; i < VICTIMS; i++)
@@ -151,7 +153,7 @@ static void survivors_when_others_are_killed_at_every_step_then_right_bytes(void
 	free(key);
 }
 
-/* What a dead process had pinned may go. */
+/* Chunks that a dead process had pinned may go. */
 static void pin_all(struct control *control, unsigned number)
 {
 	struct arena *arena = child_open(&worker_data, BUDGET);
@@ -180,8 +182,9 @@ static void pins_when_their_process_is_dead_then_no_obstacle(void **state)
 	arena_close(arena);
 }
 
-/* A process is killed at each step in turn, and one survivor goes on with what the process has left. The survivor
- * never waits for the whole of its patience, a fifth of a second: then it would read past the arena. */
+/* A process is killed at each step in turn, and a survivor goes on with the state that it leaves.
+ * The survivor never waits for its full patience of a fifth of a second: then it would read past
+ * the arena. */
 static void survivor_when_one_is_killed_at_a_step_then_goes_on_without_a_wait(void **state)
 {
 	struct control *control = child_control();
@@ -245,8 +248,8 @@ static void stop_at_number(struct control *control, unsigned number)
 	arena_close(arena);
 }
 
-/* A stopped process has two chunks at most, one to bring and one to evict; each costs a survivor
- * one patience, a fifth of a second. */
+/* A stopped process holds two chunks at most, one to bring and one to evict. Each costs a survivor
+ * its patience once, a fifth of a second. */
 static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(void **state)
 {
 	struct control *control = child_control();
@@ -267,7 +270,8 @@ static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(vo
 		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 		assert_int_equal(child_wait(pid), 0);
-		/* The next process is to find its chunk missing, however late this one has brought it. */
+		/* The next process must find its chunk missing, even if this one has brought it
+		 * late. */
 		for (uint64_t chunk = 1; chunk < CHUNKS; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 		assert_false(arena_present(arena, 0, 1));
@@ -304,7 +308,7 @@ static void pin_when_an_eviction_is_under_way_then_one_of_them_gives_up(void **s
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 		pid = child_start(control, evict_and_stop, too_late);
 		child_wait_stopped(pid);
-		for (uint64_t chunk = 0; chunk < BUDGET; chunk++) /* it has chosen the first */
+		for (uint64_t chunk = 0; chunk < BUDGET; chunk++) /* it has chosen a chunk */
 			assert_int_equal(arena_pin(arena, chunk), chunk > 0 || !too_late);
 		if (!too_late)
 			arena_unpin(arena, 1);
@@ -340,7 +344,7 @@ static void count_in_steps(struct control *control, unsigned number)
 	arena_close(arena);
 }
 
-/* It ends between two looks of the one that counts. */
+/* The process ends between two looks of the counting process. */
 static void account_when_memory_is_reserved_during_a_count_then_it_is_not_lost(void **state)
 {
 	struct control *control = child_control();
@@ -378,7 +382,8 @@ static void evict_and_die(struct control *control, unsigned number)
 	(void)arena_reserve(arena, 1);
 }
 
-/* It has said that it evicts, and not yet looked for pins: what is pinned meanwhile stays. */
+/* The killed process has marked the chunk for eviction, but has not yet looked for pins: chunks
+ * pinned meanwhile stay. */
 static void pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay(void **state)
 {
 	struct control *control = child_control();
@@ -392,7 +397,7 @@ static void pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay(void *
 		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 	pid = child_start(control, evict_and_die, 0);
 	child_wait_stopped(pid);
-	assert_true(arena_pin(arena, 0)); /* it has chosen the first */
+	assert_true(arena_pin(arena, 0)); /* it has chosen a chunk */
 	kill(pid, SIGCONT);
 	assert_int_equal(child_wait(pid), SIGKILL);
 	assert_int_equal(arena_bury_dead(arena), 1);
@@ -437,7 +442,7 @@ static void waiter_when_the_holder_is_alive_then_false_after_the_bound(void **st
 	arena_close(arena);
 }
 
-/* A row has the number of its process, but only the lock tells whether the process lives. */
+/* A row has its process's number, but only the lock tells whether the process lives. */
 static void row_when_the_dead_ones_pid_is_used_again_then_still_dead(void **state)
 {
 	struct control *control = child_control();
@@ -484,7 +489,7 @@ int main(void)
 	int failed;
 
 	worker_data = dataset_make(CHUNKS);
-	alarm(1200); /* a hang is a failure; children die with us */
+	alarm(1200); /* a hang counts as a failure; children die with this process */
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	dataset_close(&worker_data);
 	return failed;

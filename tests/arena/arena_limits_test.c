@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* An arena where the system, or another user, gives it less than it would like: no signal, no wrong
- * bytes, no blocking. */
+/* Checks an arena that gets less than it needs from the system or because of another user: no
+ * signal, no wrong bytes, no blocking. */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -112,7 +112,7 @@ static void squat(struct control *control, unsigned number)
 		pause();
 }
 
-/* How often this process has given up the processor to wait. */
+/* How often this process has given up the processor in order to wait. */
 static long sleeps(void)
 {
 	struct rusage usage;
@@ -143,10 +143,11 @@ static void names_when_another_user_has_them_then_the_arena_is_found(void **stat
 		assert_null(why);
 		assert_int_equal(try_open(&two, &why), 0);
 		assert_int_equal(arena_inode(one), arena_inode(two));
-		/* A contest that is waited for to its end takes 5,000 pauses. */
+		/* A contest that is waited out takes 5,000 pauses. */
 		assert_in_range(sleeps() - begun, 0, 500);
 		child_kill(pid);
-		/* The names are free again: the two that have others are found all the same. */
+		/* The names are free again: the third arena still finds the two that have other
+		 * names. */
 		assert_int_equal(try_open(&three, &why), 0);
 		assert_int_equal(arena_inode(one), arena_inode(three));
 		arena_close(three);
@@ -158,9 +159,10 @@ static void names_when_another_user_has_them_then_the_arena_is_found(void **stat
 	assert_int_equal(child_failures(), 0);
 }
 
-enum { NAMES = 257 }; /* more of the kernel's list than are asked */
+enum { NAMES = 257 }; /* more than the entries of the kernel's list that a process asks */
 
-/* Listens on as many names with random ends as `number`, like members that found all others taken. It accepts no connection. */
+/* Listens on `number` names with random ends, like members that found all other names taken.
+ * Accepts no connection. */
 static void crowd_the_list(struct control *control, unsigned number)
 {
 	struct sockaddr_un name;
@@ -178,7 +180,8 @@ static void crowd_the_list(struct control *control, unsigned number)
 		pause();
 }
 
-/* Where the list is too long, all of the user's processes are searched: also one that no name leads to. */
+/* Where the list is too long, the arena searches all of the user's processes, including one that no
+ * name leads to. */
 static void arena_when_the_list_of_names_is_too_long_then_it_is_found(void **state)
 {
 	struct control *control = child_control();
@@ -254,7 +257,7 @@ static void open_with_few_descriptors(struct control *control, unsigned number)
 {
 	struct arena *first = number ? child_open(&dataset, CHUNKS) : NULL;
 	unsigned before = descriptors() - 3, shared = 0, own = 0,
-		 none = 0; /* less ., .. and itself */
+		 none = 0; /* without ., .. and the directory's own descriptor */
 
 	(void)control;
 	for (unsigned limit = 0; limit < before + 10; limit++) {
@@ -305,7 +308,7 @@ static void arena_when_address_space_is_short_then_an_errno(void **state)
 {
 	(void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	skip(); /* they have terabytes of it mapped */
+	skip(); /* sanitizers map terabytes */
 #endif
 	assert_int_equal(child_wait(child_start(child_control(), open_with_little_address_space, 0)), 0);
 }
@@ -414,8 +417,8 @@ static void forbid(unsigned call, unsigned error)
 
 static const struct {
 	unsigned call, error;
-	int rc;        /* that arena_open() must return */
-	bool is_alone; /* and whether it must say why */
+	int rc;        /* what arena_open() must return */
+	bool is_alone; /* whether it must give a reason */
 } forbidden[] = {
 	{__NR_memfd_create, EPERM, EPERM, true},
 	{__NR_memfd_create, ENOSYS, ENOSYS, true},
@@ -464,7 +467,7 @@ static void arena_when_a_call_is_forbidden_then_alone_or_an_errno(void **state)
 	}
 }
 
-/* Memory for the table runs out when the arena is already in use. */
+/* Memory for the table runs out while the arena is in use. */
 static void go_on_without_table(struct control *control, unsigned number)
 {
 	struct arena *arena = child_open(&dataset, CHUNKS);

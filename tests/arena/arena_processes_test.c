@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what becomes of the others when processes of the node come at once, pass the arena on, or
- * fork. */
+/* Checks how processes of a node get on when they come at once, pass the arena on, or fork. */
 #include "arena_workers.h"
 
 #include "arena/arena_private.h"
@@ -83,7 +82,7 @@ static void processes_when_they_read_the_same_then_each_block_is_read_once(void 
 	assert_int_equal(control->reads, CHUNKS * ARENA_BLOCKS);
 }
 
-/* Arenas overlap in time: each process comes while an earlier one is there, which then goes. */
+/* The processes overlap: each comes while the previous one is there, which then ends. */
 static void pass_on(struct control *control, unsigned number)
 {
 	struct arena *arena = child_open(&worker_data, CHUNKS);
@@ -191,8 +190,8 @@ static void parent_when_killed_then_a_forked_child_does_not_keep_its_claims(void
 	arena_close(arena);
 }
 
-/* A child made behind the library's back (no fork handler ran) keeps the listening socket; the
- * process that it names is gone. Newcomers must get past it. */
+/* A child made without the fork handlers keeps the listening socket; the process that the socket
+ * names has gone. New processes must get past it. */
 static void leave_a_stray(struct control *control, unsigned number)
 {
 	pid_t pid;
@@ -201,7 +200,7 @@ static void leave_a_stray(struct control *control, unsigned number)
 	inherited = child_open(&worker_data, BUDGET);
 	pid = (pid_t)syscall(SYS_fork);
 	if (pid == 0) {
-		alarm(300); /* the test ends it; this is for a test that has failed before */
+		alarm(300); /* the test kills it; the limit is for a test that has failed before */
 		for (;;)
 			pause();
 	}
@@ -243,7 +242,7 @@ int main(void)
 	int failed;
 
 	worker_data = dataset_make(CHUNKS);
-	alarm(1200); /* a hang is a failure; children die with us */
+	alarm(1200); /* a hang counts as a failure; children die with this process */
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	dataset_close(&worker_data);
 	return failed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The arenas of a node divide its memory. */
+/* Checks how the arenas of a node divide its memory. */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -25,7 +25,7 @@ enum { BUDGET = 100, LEAST = 16 }; /* chunks */
 static const uint64_t patience = UINT64_C(20000000000); /* ns */
 static const uint8_t block[ARENA_BLOCK] = {1};
 
-/* Of a data set that need not exist, as nobody reads it. */
+/* Opens an arena of a data set that need not exist, because no process reads it. */
 static struct arena *open_sized(uint64_t number, uint64_t chunks, uint64_t budget, const char *node)
 {
 	struct identity identity = {
@@ -50,7 +50,7 @@ static uint64_t used(const struct arena *arena)
 	return arena_used(arena) / ARENA_CHUNK;
 }
 
-/* Brings one chunk; false: there is no room for it. */
+/* Brings one chunk. Returns false if there is no room for it. */
 static bool bring(struct arena *arena, uint64_t chunk)
 {
 	bool room;
@@ -74,7 +74,7 @@ static void bring_all(struct arena *arena)
 		assert_true(bring(arena, chunk));
 }
 
-/* The limit, once it is worked out as it is to be: others' use is looked at four times a second. */
+/* Waits until the limit is this one: an arena looks at the others' use four times a second. */
 static void limit_becomes(struct arena *arena, uint64_t chunks)
 {
 	uint64_t end = clock_now() + patience;
@@ -85,7 +85,7 @@ static void limit_becomes(struct arena *arena, uint64_t chunks)
 	assert_int_equal(arena_budget(arena) / ARENA_CHUNK, chunks);
 }
 
-/* Of two that want more than there is. */
+/* Two arenas want more than there is, so each gets half. */
 static void halve_and_close(struct arena *one, struct arena *two)
 {
 	limit_becomes(one, BUDGET / 2);
@@ -213,7 +213,7 @@ static void arena_when_opened_twice_then_counts_once(void **state)
 	halve_and_close(one, two);
 }
 
-/* A child that has a data set of its own, and all of the memory, until it is told to end. */
+/* Starts a child that has a data set of its own and all of the memory, until it is told to end. */
 static pid_t start_child(int *told)
 {
 	int ready[2], end[2];
@@ -272,7 +272,7 @@ static void process_when_it_is_killed_then_its_part_is_free(void **state)
 	arena_close(arena);
 }
 
-/* At its first claim, which is the one under which lines are given out. */
+/* Dies at its first claim, which is the claim under which lines are given out. */
 static void killed_at_its_claim(struct control *control, unsigned number)
 {
 	(void)control;
@@ -309,7 +309,8 @@ static void stopped_at_its_claim(struct control *control, unsigned number)
 	arena_close(open_set(number, 1000));
 }
 
-/* The limit of an arena that has no line: no more than an even part, were there only `arenas`. */
+/* Asserts the limit of an arena without a line: no more than an even part if there were only
+ * `arenas`. */
 static void assert_even_part(const struct arena *arena, unsigned arenas)
 {
 	assert_int_equal(arena->line, -1);
@@ -334,7 +335,7 @@ static void lines_when_who_gives_them_out_is_stopped_then_an_arena_has_none(void
 	halve_and_close(one, three);
 }
 
-/* Of more arenas than there are lines for the last has none, until another is closed. */
+/* With more arenas than lines, the last arena has no line until another is closed. */
 static void lines_when_all_are_taken_then_the_next_arena_has_none(void **state)
 {
 	enum { LINES = 512 };
@@ -367,7 +368,7 @@ static void lines_when_all_are_taken_then_the_next_arena_has_none(void **state)
 		arena_close(arenas[i]);
 }
 
-/* Each its own data set, again and again: the purse comes and goes with them. */
+/* Each thread opens its own data set again and again: the purse comes and goes with the arenas. */
 static void *open_often(void *number)
 {
 	for (int i = 0; i < 20; i++)
@@ -426,7 +427,7 @@ static void memory_when_one_shares_with_nobody_then_counts_all_the_same(void **s
 	halve_and_close(one, two);
 }
 
-/* A process of this user may have been passed memory of another user, which is no arena. */
+/* Another user's memory that was passed to a process of this user is not an arena. */
 static void memory_of_another_user_when_it_has_our_name_then_does_not_count(void **state)
 {
 	enum { FILES = 100, NOBODY = 65534 };
@@ -441,7 +442,7 @@ static void memory_of_another_user_when_it_has_our_name_then_does_not_count(void
 		assert_true(files[i] >= 0);
 		assert_int_equal(fchown(files[i], NOBODY, NOBODY), 0);
 	}
-	/* Other tests' processes come and go. */
+	/* The range is wide because processes of other tests come and go. */
 	assert_true(arena_count() < before + FILES / 2);
 	for (unsigned i = 0; i < FILES; i++)
 		close(files[i]);

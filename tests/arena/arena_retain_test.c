@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what a served node finds of others' chunks when it goes over a file,
- * or a part of one, again and again that is more than it has room for.
+/* Checks how many of other nodes' chunks a served node still finds when it reads a file, or a part
+ * of one, again and again that is larger than its room.
  *
- * The data set need not exist, as nobody reads it. */
+ * The data set need not exist, because no process reads it.
+ */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -17,10 +18,10 @@
 #include <cmocka.h>
 
 enum {
-	CHUNKS = 80, /* of the file: the node's own come first, */
-	KEEPS = 8,   /* and these are they */
+	CHUNKS = 80, /* of the file; the node's own chunks are the first ones */
+	KEEPS = 8,   /* the number of the node's own chunks */
 	BUDGET = 40,
-	WINDOW = 20, /* of one who reads; the rest is for what stays: */
+	WINDOW = 20, /* for one reader; the rest retains chunks: */
 	STAYS = BUDGET - KEEPS - WINDOW,
 	ROUNDS = 8,
 };
@@ -50,7 +51,7 @@ static void bring(struct arena *arena, uint64_t chunk)
 	arena_release(arena, chunk);
 }
 
-/* Goes over chunks; returns how many of them were there. */
+/* Goes over chunks. Returns how many were present. */
 static unsigned go_over(struct arena *arena, uint64_t first, uint64_t end)
 {
 	unsigned found = 0;
@@ -98,7 +99,7 @@ static void rounds_when_there_is_not_room_for_all_then_a_part_is_found(void **st
 		assert_true(is_there(arena, chunk));
 }
 
-/* Half of the rounds the other way: all that was used last is found then, too. */
+/* Half of the rounds go backwards: then the chunks used last are found as well. */
 static void rounds_when_they_turn_then_no_less_is_found(void **state)
 {
 	struct arena *arena = *state;
@@ -128,7 +129,7 @@ static void rounds_when_they_are_elsewhere_then_what_stayed_goes(void **state)
 		assert_false(is_there(arena, chunk));
 }
 
-/* What is pinned cannot go, and what has been retained does before memory is refused. */
+/* Pinned chunks cannot go. Retained chunks go before memory is refused. */
 static void reserve_when_all_else_is_pinned_then_what_stayed_goes(void **state)
 {
 	struct arena *arena = *state;
@@ -154,7 +155,7 @@ static void share_when_served_then_leaves_what_stays_its_room(void **state)
 	assert_in_range(arena_share(arena), WINDOW / 2 * ARENA_CHUNK, WINDOW * ARENA_CHUNK);
 }
 
-/* Of more room than one reader uses at a time a quarter is for what passes. */
+/* If there is more room than one reader uses at a time, a quarter of it is for passing chunks. */
 static void share_when_there_is_much_room_then_a_quarter_of_it(void **state)
 {
 	enum { MUCH = 1000, FILE_CHUNKS = 2000 };
@@ -169,7 +170,7 @@ static void share_when_there_is_much_room_then_a_quarter_of_it(void **state)
 	assert_int_equal(arena_open(&arena, &large, &options, &why), 0);
 	*state = arena;
 	assert_int_equal(arena_serve(arena, KEEPS, true), 0);
-	/* Four chunks of it are for what the server has on its way. */
+	/* Four chunks of that quarter are for what the server has on its way. */
 	assert_int_equal(arena_share(arena), ((MUCH - KEEPS) / 4 - 4) * (uint64_t)ARENA_CHUNK);
 }
 
@@ -186,6 +187,6 @@ int main(void)
 		SERVED(share_when_there_is_much_room_then_a_quarter_of_it),
 	};
 
-	alarm(300); /* a hang is a failure */
+	alarm(300); /* a hang counts as a failure */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests what scans of one file learn of each other. No process reads the data set, so none is there. */
+/* Tests what scans of one file learn of each other. No process reads the data set, so it does not
+ * exist. */
 #include "arena_support.h"
 
 #include <setjmp.h>
@@ -54,7 +55,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* As many chunks are brought, by whichever process. */
+/* Claims and releases a chunk `chunks` times, as if processes had brought that many chunks. */
 static void pass(unsigned chunks)
 {
 	for (unsigned i = 0; i < chunks; i++) {
@@ -106,7 +107,7 @@ static void scan_when_another_goes_the_other_way_then_it_does_not_count(void **s
 	assert_int_equal(arena_front(node.leader, AT, false), 0);
 }
 
-/* A process that is stopped, or dead and not yet buried, tells nothing more. */
+/* A process that is stopped, or dead and not yet buried, reports nothing more. */
 static void
 scan_when_another_has_not_moved_for_long_then_it_does_not_count_until_it_does(void **state)
 {

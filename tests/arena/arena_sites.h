@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Makes a stop point of each change of what processes share: each atomic store, and each system call that
- * another process may notice.
+/* Makes a stop point of each change to what processes share: each atomic store, and each system
+ * call that another process may notice.
  *
- * The build of the arena for tests includes this before its sources, so that no change can be added to
- * them that is not a stop point. arena_steps_test.sh sees that no call is missing here. */
+ * The tests' build of the arena includes this before its sources, so that each change in them is a
+ * stop point. arena_steps_test.sh checks that no call is missing here.
+ */
 #ifndef LMDBIO_TESTS_ARENA_SITES_H
 #define LMDBIO_TESTS_ARENA_SITES_H
 
@@ -21,15 +22,15 @@
 struct arena_site {
 	const char *file, *function, *call;
 	int line;
-	unsigned number; /* from 1 on; given by a program that wants them */
+	unsigned number; /* from 1 on; set by a program that needs the numbers */
 };
 
-/* Called before the change. */
+/* Called before each change. */
 void arena_site(const struct arena_site *site);
 
-#ifndef ARENA_SITES_OF_OTHERS /* a source whose own changes are none */
+#ifndef ARENA_SITES_OF_OTHERS /* for a source whose own changes are no stop points */
 
-/* The address is in a section of its own, so that a program finds all of them. */
+/* The address lies in a section of its own, so that a program can find all sites. */
 #define ARENA_SITE(name)                                                                           \
 	({                                                                                         \
 		static struct arena_site arena_site_ = {__FILE__, __func__, name, __LINE__, 0};    \

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Kills or stops a process before each change of what processes share, and looks at what the others do.
+/* Kills or stops a process before each change to what processes share, and checks what the other
+ * processes do.
  *
  * usage: arena_steps kill|stop [every N] [FILE]
- * One process lives through all that the arena does: it makes one, joins one, takes up one that was left,
- * evicts, makes huge pages, wishes and serves, buries a dead process, drops what is stale and gives up a
- * part. It ends before one change, and a process that stood beside it and one that comes then must find
- * their way without a wait, right bytes, exact accounts and nothing pinned.
- * With "every" that is each N-th change of that life; else each place in the source once (arena_sites.h).
- * FILE gets a line for each place where a process has ended: file, function, call, line. */
+ * One process, the victim, does all that an arena can do: it makes one, joins one, takes up one
+ * that was left, evicts, makes huge pages, wishes and serves, buries a dead process, drops what is
+ * stale and gives up a part. It ends before one change. A process that was there before and one
+ * that comes later must then go on without a wait, get right bytes, and find exact accounts and
+ * nothing pinned.
+ * With "every" the victim ends before each N-th change of its life; otherwise at each place in the
+ * source once (arena_sites.h). FILE gets a line for each place where a process has ended: file,
+ * function, call, line.
+ */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -25,33 +29,33 @@
 
 enum {
 	CHUNKS = 8,
-	HELD = CHUNKS - 1, /* the chunk that the process which stands beside has claimed, to evict it */
-	READ = 8,          /* blocks of each chunk before that */
-	LITTLE = 32,       /* blocks: an arena's budget */
-	NODE = 3 * LITTLE, /* blocks: all arenas' */
-	MUCH = 26 * ARENA_BLOCKS, /* blocks: a served arena of so many retains some for the next round */
+	HELD = CHUNKS - 1,        /* the chunk that the standing process has claimed for eviction */
+	READ = 8,                 /* blocks that are read of each chunk before that */
+	LITTLE = 32,              /* blocks: an arena's budget */
+	NODE = 3 * LITTLE,        /* blocks: the budget of all arenas */
+	MUCH = 26 * ARENA_BLOCKS, /* blocks: a served arena of this size retains some */
 	SITES = 512,
-	LOOK_EVERY = 32, /* cases: at what is left */
+	LOOK_EVERY = 32, /* cases: how often to check what is left */
 };
 
-/* Data sets: the same bytes, for the arenas another file each. */
+/* The data sets have the same bytes, but each arena takes them for another file. */
 enum set { NEW, STOOD, LEFT, LEFT_NEWER, LARGE, LAST, HUGE_PAGES, SERVED, SETS };
 
 /* When the victim is to end. */
 struct moment {
-	unsigned site, pass; /* at a place, so many times */
-	unsigned step;       /* or at a change of its life, whatever the place */
+	unsigned site, pass; /* at a place, after so many passes */
+	unsigned step;       /* or at a change of the life, whatever its place */
 	int signal;
 };
 
 /* Memory that all processes of the test have. */
 static struct shared {
-	unsigned steps;         /* of a life that nothing ends */
-	unsigned passes[SITES]; /* of a place in that life */
+	unsigned steps;         /* changes in an undisturbed life */
+	unsigned passes[SITES]; /* passes of each place in that life */
 	unsigned ended[SITES];
 	uint64_t keys[SETS][2], inodes[SETS];
-	enum set now; /* what the victim is at */
-	bool pinned;  /* it has pinned all of that */
+	enum set now; /* the set that the victim uses */
+	bool pinned;  /* the victim has pinned all of the set */
 } *shared;
 
 static struct dataset data;
@@ -86,7 +90,8 @@ static void count_site(const struct arena_site *site)
 	shared->passes[site->number]++;
 }
 
-/* The process that looks for one that is stopped is its parent. */
+/* Called before each change: kills or stops the process at the moment. A stop is for the victim
+ * alone, because its parent waits for it. */
 static void end_at_site(const struct arena_site *site)
 {
 	if (moment.signal == SIGSTOP && getpid() != victim)
@@ -149,7 +154,7 @@ static void read_set(struct control *control, struct arena *arena, unsigned pati
 	reader_end(&reader);
 }
 
-enum { LONG = 20000 }; /* ms: it goes on without the arena for no reason of the test's */
+enum { LONG = 20000 }; /* ms: no reader goes on without the arena */
 
 static void read_and_close(struct control *control, enum set set)
 {
@@ -159,13 +164,13 @@ static void read_and_close(struct control *control, enum set set)
 	arena_close(arena);
 }
 
-/* As one that waits for the chunk does. */
+/* Marks the chunk as one that a process waits for. */
 static void await(struct arena *arena, uint64_t chunk)
 {
 	atomic_fetch_or(&arena_group_of(arena, chunk)->words[chunk % ARENA_GROUP], WORD_WAITERS);
 }
 
-/* A block that was not reserved, and a read that fails: what it has put there goes. */
+/* A read fails, of a block that was not reserved: its bytes are dropped. */
 static void fail_to_read(struct arena *arena)
 {
 	static uint8_t bytes[ARENA_BLOCK];
@@ -213,7 +218,7 @@ static void serve(struct arena *arena)
 		arena_answer(arena, chunk, false);
 	(void)arena_serve_sleeps(arena, true);
 	check(arena_wish(arena, 6, false));
-	check(arena_claim(arena, 2)); /* uses the refusal up */
+	check(arena_claim(arena, 2)); /* this claim consumes the refusal */
 	arena_release(arena, 2);
 	arena_beat(arena);
 }
@@ -259,7 +264,7 @@ static void use_huge(struct control *control)
 	arena_close(arena);
 }
 
-/* What is reserved stands for what others would read. */
+/* The reservation stands for what others would read. */
 static void use_served(struct control *control)
 {
 	struct arena *arena = open_set(SERVED);
@@ -282,7 +287,7 @@ static void go_on_after_fork(struct control *control, struct arena *arena)
 	arena_close(arena);
 }
 
-/* With what a process keeps for its children, from the beginning. */
+/* The life from its beginning, with what a process keeps for its children. */
 static void use_forked(struct control *control)
 {
 	struct arena *arena;
@@ -320,7 +325,8 @@ static void live(struct control *control, unsigned dry)
 
 /* --- the others ------------------------------------------------------------------------------- */
 
-/* What a process that is dead had in hand; in a second row little. The next that comes has the first row. */
+/* Leaves what a dead process may have had in hand, and a second row with little. The next process
+ * gets the first row. */
 static void die_holding(struct control *control, unsigned number)
 {
 	struct arena *arena, *second;
@@ -348,7 +354,7 @@ static void leave_some(struct control *control, unsigned number)
 	read_and_close(control, LEFT);
 }
 
-/* Of a chunk that was prepared there may be memory that holds nothing. */
+/* A prepared chunk may have memory without content. */
 static void accounts_are_right(struct arena *arena, enum set set)
 {
 	uint64_t published = 0;
@@ -371,7 +377,7 @@ static void accounts_are_right(struct arena *arena, enum set set)
 	check(arena->line >= 0);
 }
 
-/* A process that comes afterwards, to all data sets. */
+/* A process that comes afterwards, and opens all data sets. */
 static void follow(struct control *control, unsigned number)
 {
 	(void)number;
@@ -381,14 +387,15 @@ static void follow(struct control *control, unsigned number)
 
 		accounts_are_right(arena, set);
 		read_set(control, arena, 200);
-		/* Nothing is pinned, claimed or counted for good. */
+		/* Nothing stays pinned, claimed or counted. */
 		check(arena_reserve(arena, LITTLE));
 		arena_unreserve(arena, LITTLE);
 		arena_close(arena);
 	}
 }
 
-/* While another is stopped: that has two chunks in hand at most, but where it has pinned all. */
+/* Reads while another process is stopped. That process holds two chunks at most, unless it has
+ * pinned all. */
 static void read_beside(struct control *control, unsigned number)
 {
 	struct arena *arena;
@@ -422,7 +429,8 @@ static void stop(struct control *control, pid_t pid)
 	atomic_store(&control->direct, 0);
 }
 
-/* The parent of all others in one case. `number`: not 0, to see how often a place is passed. */
+/* The parent of all other processes in one case. `number`: not 0, to count how often each place is
+ * passed. */
 static void play(struct control *control, unsigned number)
 {
 	int ended;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The data set and the well-behaved reader of the arena's tests. */
+/* Makes the data set of the arena's tests, reads it as a well-behaved reader, and counts what is
+ * left. */
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
@@ -64,8 +65,8 @@ struct dataset dataset_make(uint64_t chunks)
 	}
 	if (fstat(dataset.fd, &st))
 		err(1, "%s", path);
-	/* The process id keeps apart test runs at the same time, on file systems that use inodes
-	 * again at once. */
+	/* The process id separates test runs at the same time, on file systems that reuse inodes at
+	 * once. */
 	dataset.identity = (struct identity){
 		.device = st.st_dev,
 		.inode = st.st_ino,
@@ -135,7 +136,7 @@ uint64_t reader_wrong(const struct reader *reader, uint64_t first, uint64_t coun
 	return wrong;
 }
 
-/* Reads a run in two pieces, so that one can die in the middle of it. */
+/* Reads a run in two pieces, so that a process can die between them. */
 static void read_run(struct reader *reader, uint64_t first, uint64_t count)
 {
 	uint64_t half = count / 2 * ARENA_BLOCK, offset = first * ARENA_BLOCK;
@@ -169,7 +170,7 @@ bool reader_load(struct reader *reader, uint64_t first, uint64_t count)
 	return true;
 }
 
-/* Whether the blocks are there now; the chunk is pinned. */
+/* Returns whether the blocks are present in the end. The caller has pinned the chunk. */
 static bool bring(struct reader *reader, uint64_t chunk, uint64_t first, uint64_t count)
 {
 	while (!arena_present(reader->arena, first, count)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The data set and the well-behaved reader of the arena's tests. */
+/* Declares the data set and the well-behaved reader of the arena's tests, and counts of what is
+ * left. */
 #ifndef LMDBIO_TESTS_ARENA_SUPPORT_H
 #define LMDBIO_TESTS_ARENA_SUPPORT_H
 
@@ -9,18 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The node's name that keeps this test's arenas apart from those of tests that run beside it, or
- * NULL. */
+/* Returns the node's name that keeps this test's arenas apart from those of tests that run at the
+ * same time, or NULL. */
 const char *test_node(void);
 
-/* A data file whose every word tells its own offset. */
+/* A data file whose words contain their own offsets. */
 struct dataset {
 	int fd;
 	uint64_t chunks;
 	struct identity identity;
 };
 
-struct dataset dataset_make(uint64_t chunks); /* ends the program when it cannot */
+struct dataset dataset_make(uint64_t chunks); /* ends the program on failure */
 void dataset_close(struct dataset *dataset);
 
 /* One process's (or thread's) way to the bytes: arena first, else the file itself. */
@@ -42,31 +43,32 @@ uint64_t reader_random(struct reader *reader);
 /* Reads `blocks` blocks of a chunk, from `block` on, as the window does it, and checks each. */
 void reader_use(struct reader *reader, uint64_t chunk, unsigned block, unsigned blocks);
 
-/* Brings the missing ones of these blocks, under a claim that the caller has; whether it could. */
+/* Brings the missing ones of these blocks, under a claim of the caller. Returns whether that
+ * worked. */
 bool reader_load(struct reader *reader, uint64_t first, uint64_t count);
 
-/* How many of these blocks hold other bytes than the file in the arena. */
+/* Returns how many of these blocks differ from the file in the arena. */
 uint64_t reader_wrong(const struct reader *reader, uint64_t first, uint64_t count);
 
-/* The inode of the memfd: equal when two attachments are to one arena. */
+/* Returns the memfd's inode: equal for two attachments to one arena. */
 uint64_t arena_inode(const struct arena *arena);
 
-/* Bytes of the data region that have memory, exactly. */
+/* Returns exactly how many bytes of the data region have memory. */
 uint64_t arena_memory(const struct arena *arena);
 
-/* How many sockets of this arena's names there are: all, or only those that listen (the rest are
- * connections that nobody has accepted). */
+/* Returns how many sockets have this arena's names: all, or only those that listen (the others are
+ * connections that no process has accepted). */
 unsigned names_left(const struct arena *arena, bool listening);
 
-/* The processes that have a descriptor or a map of a memfd of this inode. */
+/* Returns how many processes have a descriptor or a map of a memfd with this inode. */
 unsigned holders_left(uint64_t inode);
-/* Whether there is neither a socket of an arena's names, nor a process that has the arena. */
+/* Whether no socket has one of the arena's names, and no process has the arena. */
 bool nothing_left(const struct arena *arena, uint64_t inode);
 
-/* What arena_step() does in this process; NULL: nothing. */
+/* The action of arena_step() in this process; NULL: none. */
 extern void (*step_taken)(const char *step);
 
-/* What it does before each change of what processes share (arena_sites.h). */
+/* The action before each change to what processes share (arena_sites.h). */
 struct arena_site;
 extern void (*site_taken)(const struct arena_site *site);
 void arena_site(const struct arena_site *site);

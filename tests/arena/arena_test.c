@@ -209,7 +209,7 @@ static void publish_when_not_claimed_or_twice_then_accounts_stay_right(void **st
 	assert_true(arena_claim(reader.arena, 0));
 	assert_true(arena_reserve(reader.arena, 10));
 	arena_publish(reader.arena, 0, 10);
-	arena_publish(reader.arena, 5, 10); /* five of them again, five that nobody reserved */
+	arena_publish(reader.arena, 5, 10); /* five again, and five not reserved */
 	assert_int_equal(arena_used(reader.arena), 15 * ARENA_BLOCK);
 	arena_unreserve(reader.arena, 100); /* nothing is reserved any more */
 	assert_int_equal(arena_used(reader.arena), 15 * ARENA_BLOCK);
@@ -426,7 +426,7 @@ static void arena_when_not_shared_then_nobody_finds_it(void **state)
 	arena_close(three);
 }
 
-/* Only a stray store of the program's own can say that there is a second one. */
+/* Only a stray store of the program itself can mark a second row. */
 static void arena_when_not_shared_then_no_other_row_lives(void **state)
 {
 	struct arena *arena = open_arena(8, false);
@@ -514,18 +514,18 @@ static void arena_when_misused_then_errno(void **state)
 	identity.size = UINT64_MAX;
 	assert_int_equal(arena_open(&arena, &identity, &options, &why), EFBIG);
 	arena_close(NULL);
-	arena = open_arena(0, true); /* no budget: everybody reads for himself */
+	arena = open_arena(0, true); /* no budget: each process reads for itself */
 	assert_true(arena_claim(arena, 0));
 	assert_false(arena_reserve(arena, 1));
 	arena_close(arena);
 }
 
-/* The table is shared memory: whatever another process writes into it, there is an answer. */
+/* The table is shared memory: whatever another process writes into it, each call returns. */
 static void table_when_scribbled_over_then_no_crash_and_no_hang(void **state)
 {
 	struct reader reader = open_reader(3);
 	uint8_t *table = arena_bytes(reader.arena) + CHUNKS * ARENA_CHUNK;
-	/* The head without its identity, the rows, and what of the group has memory. */
+	/* The head without its identity, the rows, and the part of the group that has memory. */
 	const struct {
 		uint64_t start, length;
 	} parts[] = {{128, 4096 - 128}, {4096, ARENA_ROWS * sizeof(struct arena_row)},
@@ -578,7 +578,7 @@ int main(void)
 
 	dataset = dataset_make(CHUNKS);
 	child_yield_at_steps();
-	alarm(300); /* a hang is a failure */
+	alarm(300); /* a hang counts as a failure */
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	dataset_close(&dataset);
 	return failed;

@@ -24,7 +24,7 @@ struct job {
 	struct reader reader;
 	pthread_t thread;
 	unsigned rounds;
-	bool own; /* chunks that no other thread unpins meanwhile: pins are the process's */
+	bool own; /* chunks that no other thread unpins meanwhile: pins belong to the process */
 	unsigned number;
 };
 
@@ -56,7 +56,8 @@ static void run_threads(uint64_t budget, bool own, unsigned rounds, bool many)
 		arenas[i] = i && !many ? arenas[0] : child_open(&dataset, budget);
 		reader_begin(&jobs[i].reader, arenas[i], &dataset);
 		reader_end(&jobs[i].reader);
-		/* Read where it is written, so that a thread sanitizer compares the two. */
+		/* Read at the address where it is written, so that ThreadSanitizer compares the
+		 * two. */
 		jobs[i].reader.map = arena_bytes(arenas[i]);
 		jobs[i].reader.wrong = &wrong;
 		jobs[i].reader.direct = &direct;
@@ -100,7 +101,8 @@ static void threads_when_memory_is_short_then_right_bytes(void **state)
 
 static struct arena *raced;
 
-/* What another thread has published between the count of the missing blocks and their marks counts once. */
+/* Blocks that another thread has published after the missing ones were counted, and before they are
+ * marked, count once. */
 static void publish_too(const char *step)
 {
 	if (strcmp(step, "publish-counted"))
@@ -162,7 +164,7 @@ int main(void)
 
 	dataset = dataset_make(CHUNKS);
 	child_yield_at_steps();
-	alarm(300); /* a hang is a failure */
+	alarm(300); /* a hang counts as a failure */
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	dataset_close(&dataset);
 	return failed;

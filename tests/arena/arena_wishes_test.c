@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks how wishes come from members to the one that serves, and what becomes
- * of them when there are too many, when it refuses, sleeps, or dies. */
+/* Checks how members' wishes reach the server, and what happens to them when there are too many, or
+ * when the server refuses, sleeps, or dies. */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -99,7 +99,7 @@ static void wishes_when_of_several_members_then_taken_in_turn(void **state)
 	assert_next(node->server, 9, true);
 	assert_next(node->server, 4, true);
 	assert_none(node->server);
-	/* That it has become urgent is news. */
+	/* A wish that becomes urgent is reported again. */
 	(void)arena_wish(node->one, 5, false);
 	(void)arena_wish(node->one, 5, true);
 	assert_next(node->server, 5, false);
@@ -123,7 +123,7 @@ static void wishes_when_there_are_too_many_then_some_are_lost_and_no_more(void *
 	assert_next(node->server, CHUNKS - 1, false);
 }
 
-/* The program has put a file of its own where the descriptor was. */
+/* The program has put a file of its own in the descriptor's place. */
 static void member_when_it_cannot_wish_then_it_reads_for_itself(void **state)
 {
 	struct node *node = *state;
@@ -138,7 +138,7 @@ static void member_when_it_cannot_wish_then_it_reads_for_itself(void **state)
 	close(kept);
 }
 
-/* Whatever a member has written there. */
+/* Whatever a member has written into its wishes, the server goes on. */
 static void wishes_when_they_make_no_sense_then_passed_over(void **state)
 {
 	struct node *node = *state;
@@ -253,7 +253,7 @@ static void waiter_when_the_server_is_killed_then_goes_on(void **state)
 	node->server = member(true);
 }
 
-/* As only a stray store can leave it. */
+/* Only a stray store can leave such a server. */
 static void server_that_is_no_row_is_replaced(void **state)
 {
 	static const uint32_t words[] = {ARENA_ROWS - 2, SERVER_WHOLE, 0xff00 << 8};
@@ -283,6 +283,6 @@ int main(void)
 		SERVED(waiter_when_the_server_is_killed_then_goes_on),
 	};
 
-	alarm(300); /* a hang is a failure */
+	alarm(300); /* a hang counts as a failure */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says what the workers do that a program starts and that read a data set to
- * its end, and how the files that the program gets by that are found. */
+/* Runs workers that a program starts and that read a data set to its end, and finds the files that
+ * the program gets by that. */
 #include "arena_workers.h"
 
 #include <signal.h>
@@ -71,7 +71,7 @@ void worker_come_and_go(struct control *control, unsigned number)
 		pid_t two = child_start(control, worker_run, 2 * epoch + 1);
 
 		check(!child_wait(one) && child_wait(two) == SIGKILL);
-		check(!holders_left(control->inodes[0])); /* no process has it now */
+		check(!holders_left(control->inodes[0])); /* no process has the arena now */
 		check(control->inodes[2 * epoch] == control->inodes[0]);
 		check(control->inodes[2 * epoch + 1] == control->inodes[0]);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The workers of a program that keeps what they have read, for the tests
- * of what stays and of what it takes in the program. */
+/* Declares workers of a program that keeps what they have read, for the tests of what stays and of
+ * which descriptors the program has. */
 #pragma once
 
 #include "arena_children.h"
@@ -12,34 +12,35 @@ enum {
 	WORKER_CHUNKS = 12,
 	WORKER_BUDGET = 20, /* chunks */
 	WORKER_BLOCKS = WORKER_CHUNKS * ARENA_BLOCKS,
-	WORKER_DESCRIPTORS = 2048, /* none has a higher number */
+	WORKER_DESCRIPTORS = 2048, /* no descriptor has a higher number */
 };
 
-/* What all read; main() makes and closes it. */
+/* The set that all workers read; main() makes and closes it. */
 extern struct dataset worker_data;
 
-/* A setup of cmocka's: another file than the test before had. */
+/* A test's setup: the next test uses another file. */
 int worker_next_file(void **state);
 
-/* What a worker opens its arena with. */
+/* Returns a worker's options for its arena. */
 struct arena_options worker_options(bool share);
 
 void worker_read_all(struct control *control, struct arena *arena);
 
-/* The body of a worker. An even number closes what it has opened, an odd one is killed. */
+/* The body of a worker. With an even number it closes what it has opened, with an odd one it is
+ * killed. */
 void worker_run(struct control *control, unsigned number);
 
-/* One worker, from its start to its end. */
+/* Runs one worker from its start to its end. */
 void worker_run_once(struct control *control, unsigned number);
 
-/* The body of one that does not read. */
+/* The body of a worker that does not read. */
 void worker_do_nothing(struct control *control, unsigned number);
 
-/* The body of a parent: two workers at once, three times, and all have the same memory. */
+/* The body of a parent: two workers at once, three times, which all have the same memory. */
 void worker_come_and_go(struct control *control, unsigned number);
 
-/* Blocks that a worker which comes now reads from the file. */
+/* Returns how many blocks a worker that comes now reads from the file. */
 uint64_t worker_reads(struct control *control);
 
-/* The caller's sockets: how many, and the first ones' numbers. */
+/* Returns how many sockets the caller has, and the first ones' numbers. */
 unsigned worker_sockets(int *fds, uint64_t *inodes, unsigned most);
