@@ -27,8 +27,8 @@ struct refusal {
 	int error;
 };
 
-/* clone() is refused only for threads, so that the command can still fork. glibc takes to clone()
- * where clone3() is not there. */
+/* clone() is refused only for threads, so that the command can still fork. glibc uses clone() where
+ * clone3() does not exist. */
 enum { THREAD_FLAG = 0x10000 };
 
 static int install(struct sock_filter *filter, size_t n)
@@ -69,7 +69,7 @@ static int refuse_threads(void)
 	return rc ? rc : install(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
-/* What --refuse knows by name: calls, or those of them that have a certain argument. */
+/* What --refuse knows by name: system calls, or only their uses with a certain argument. */
 struct call {
 	const char *name;
 	unsigned first, last;
@@ -134,7 +134,7 @@ static int refuse_call(const struct call *call, int error)
 	return install(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
-/* CALL:EPERM or CALL:ENOSYS. */
+/* Refuses a call: CALL:EPERM or CALL:ENOSYS. */
 static int refuse_named(const char *text)
 {
 	size_t length = strcspn(text, ":");
@@ -163,8 +163,9 @@ static int limit(int resource, const char *text)
 	return setrlimit(resource, &most) ? errno : 0;
 }
 
-/* Root has no limit of processes. The kernel starts no program for a user who is above the limit, so
- * this is a user without any other process: tests that run at once must not share one. */
+/* Root has no limit of processes, and the kernel starts no program for a user who is above the
+ * limit. So the command runs as a user without any other process; tests that run at the same time
+ * must not share that user. */
 static int no_processes(void)
 {
 	uid_t user = USERS_OF_NONE + (uid_t)getpid();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how a data set is walked and its bytes summed up, by <lmdb.h> alone,
- * and how much memory the walking process has. */
+/* Walks a data set and sums up its bytes, by <lmdb.h> alone, and measures the memory of the walking
+ * process. */
 #include "stores_db.h"
 
 #include <dirent.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Readers of a node while one of them is killed or stopped at any moment of their reading together:
- * the others see what they must, and come to their end while the stopped one is stopped.
+/* Kills or stops one reader of a node at any moment while several read together. The others must
+ * see the right records, and come to their end while the stopped reader is still stopped.
  *
- * Readers are programs of their own; what each must print is known. No clock is judged: a busy machine
- * is late by itself, and only a hang has a bound.
+ * Readers are programs of their own; what each must print is known. No time is judged, because a
+ * busy machine is late by itself; only a hang has a bound.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -39,7 +39,7 @@ struct reader {
 
 struct plan {
 	const char *control, *program, *path, *expected;
-	int signal;	    /* for the one */
+	int signal;         /* for the victim */
 	double undisturbed; /* seconds of a round in which no reader is disturbed */
 };
 
@@ -54,8 +54,8 @@ static void drop(const struct plan *plan)
 	close(fd);
 }
 
-/* READERS together read each record once: strided as the loaders of a data-parallel program, or
- * each everything. */
+/* Starts one of READERS readers. Strided, they read each record once between them, like the loaders
+ * of a data-parallel program; otherwise each reads everything. */
 static void start(const struct plan *plan, struct reader *reader, bool strided, unsigned number)
 {
 	char stride[32], first[32];
@@ -91,7 +91,8 @@ static void take_output(struct reader *reader)
 	reader->end = stores_now();
 }
 
-/* Collects what they print until `until`, or all but `without` (READERS: none) have ended. */
+/* Collects the readers' output until `until`, or until all but `without` (READERS: none) have
+ * ended. */
 static bool collect(struct reader *readers, unsigned without, double until)
 {
 	for (;;) {
@@ -137,8 +138,8 @@ static bool is_expected(const struct plan *plan, const struct stores_sum *sum)
 	return !strcmp(text, plan->expected);
 }
 
-/* Whether what the survivors saw is right. Of the strided ones, only all together say it, so the
- * victim's part is read anew. */
+/* Whether the survivors saw the right records. Strided readers give the sum only all together, so
+ * the victim's part is read anew. */
 static bool judge(const struct plan *plan, struct reader *readers, unsigned victim, bool strided)
 {
 	struct stores_sum sum = {0};
@@ -166,7 +167,7 @@ static bool judge(const struct plan *plan, struct reader *readers, unsigned vict
 	return right && (!strided || is_expected(plan, &sum));
 }
 
-/* One round. Returns how long the survivors took, negative: a hang or wrong bytes. */
+/* Runs one round. Returns how long the survivors took; negative: a hang or wrong bytes. */
 static double play(const struct plan *plan, unsigned victim, double moment, bool strided)
 {
 	struct reader readers[READERS];
@@ -181,7 +182,7 @@ static double play(const struct plan *plan, unsigned victim, double moment, bool
 		kill(readers[victim].pid, plan->signal);
 	}
 	right = collect(readers, victim, stores_now() + LIMIT_SECONDS);
-	if (victim < READERS && plan->signal == SIGSTOP) { /* now it goes on, too */
+	if (victim < READERS && plan->signal == SIGSTOP) { /* now the victim goes on */
 		kill(readers[victim].pid, SIGCONT);
 		right = collect(readers, READERS, stores_now() + LIMIT_SECONDS) && right;
 	}
@@ -206,8 +207,8 @@ static double play(const struct plan *plan, unsigned victim, double moment, bool
 	return took;
 }
 
-/* A round in which no reader is disturbed, from which the moments of the others follow. false: it
- * does not even work then. */
+/* Runs a round in which no reader is disturbed; its duration gives the moments of the other rounds.
+ * Returns false if even this round fails. */
 static bool measure(struct plan *plan, unsigned i)
 {
 	double took = play(plan, READERS, 0, i & 1);
@@ -237,8 +238,8 @@ int main(int argc, char **argv)
 			     strcmp(argv[1], "stop") ? SIGKILL : SIGSTOP,
 			     0};
 	rounds = (unsigned)strtoul(argv[6], NULL, 0);
-	/* This process has the data set open all the time: LMDB's first opener, who makes the lock
-	 * file's table, holds up all others in mdb_env_open() when it is stopped there. */
+	/* This process keeps the data set open all the time. LMDB's first opener makes the lock
+	 * file's table; if it is stopped there, it holds up all others in mdb_env_open(). */
 	if (stores_open(&held, plan.path, 0)) {
 		fprintf(stderr, "%s cannot be opened\n", plan.path);
 		return 2;
@@ -251,7 +252,8 @@ int main(int argc, char **argv)
 		double took = play(&plan, i % READERS, moment, i & 4);
 		int dead;
 
-		/* As with LMDB a killed reader's slot is taken until a process looks, and there are 126. */
+		/* LMDB does not free a killed reader's slot until a process checks, and there are
+		 * 126. */
 		(void)mdb_reader_check(held.env, &dead);
 		most = took > most ? took : most;
 		if (took >= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how a data set of keys with many values each is written, in order or
- * in none, and in which ways a program goes over it. */
+/* Writes a data set of keys with many values each, in order or not, and walks it in various
+ * ways. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -29,7 +29,7 @@ static const char usage[] =
 	"                  lmdbio_prefetch_keys() before, where that is\n"
 	"Exit: 0, 3 an LMDB error, 2 usage.\n";
 
-/* Value j of any key: its order is that of j, and no two are alike. */
+/* Makes value j of a key: values of a key are in the order of j, and no two are alike. */
 static MDB_val value_make(unsigned char bytes[VALUE_MOST], size_t size, uint64_t i, uint64_t j)
 {
 	for (size_t at = 0; at < size; at += 8) {
@@ -54,7 +54,7 @@ static int put(MDB_txn *txn, MDB_dbi dbi, uint64_t i, uint64_t j, size_t size)
 static int put_all(MDB_env *env, uint64_t keys, uint64_t values, size_t size, bool shuffled,
 		   unsigned flags)
 {
-	const uint64_t step = 7368787; /* a prime: it shares no factor with fewer records */
+	const uint64_t step = 7368787; /* a prime: coprime to any smaller number */
 	uint64_t n = keys * values;
 	MDB_txn *txn = NULL;
 	MDB_dbi dbi;
@@ -105,8 +105,8 @@ static int make(char **words)
 
 struct way {
 	const char *name;
-	MDB_cursor_op first, inside, then; /* at first; until that ends; behind its end */
-	bool pages;                        /* a call brings a page of values */
+	MDB_cursor_op first, inside, then; /* the first call; inside a key; at a key's end */
+	bool pages;                        /* a call returns a page of values */
 	int (*call)(struct stores_db *db, const struct way *way, struct stores_sum *sum);
 };
 
@@ -119,7 +119,7 @@ static void take_page(struct stores_sum *sum, const MDB_val *key, const MDB_val 
 	}
 }
 
-/* Of a key that has just been come to, its first or last page. */
+/* The cursor has just reached a key: gets the key's first or last page of values. */
 static int arrive(struct stores_db *db, const struct way *way, MDB_val *key, MDB_val *value,
 		  size_t *size)
 {
@@ -154,7 +154,7 @@ static int walk(struct stores_db *db, const struct way *way, struct stores_sum *
 	return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* The n keys, in an order that is not theirs. */
+/* Announces the n keys, in an order other than the file's. */
 static int announce(struct stores_db *db, MDB_val *keys, struct stores_key *texts, uint64_t n)
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "lmdbio_prefetch_keys");
@@ -162,7 +162,7 @@ static int announce(struct stores_db *db, MDB_val *keys, struct stores_key *text
 
 	for (uint64_t i = 0; i < n; i++)
 		keys[i] =
-			stores_key(&texts[i], i * 7919 % n); /* a prime: of fewer keys, each once */
+			stores_key(&texts[i], i * 7919 % n); /* a prime: each of fewer keys once */
 	memcpy(&call, &symbol, sizeof(call));
 	return call ? call(db->txn, db->dbi, keys, n) : 0;
 }

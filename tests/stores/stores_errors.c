@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says what each mdb_* call may answer while some bytes of the file cannot be
- * read: an errno for those alone, once the fault is over the bytes, and never a signal or a hang.
+/* Checks what each mdb_* call returns while some bytes of the file cannot be read. Only calls that
+ * need these bytes fail, with an errno and only as long as the fault lasts. There is never a signal
+ * or a hang.
  *
- * Each case runs in a process of its own on a slowfs mount, whose control file plants the fault.
+ * Each case runs in a process of its own on a slowfs mount, whose control file sets the fault.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -21,20 +22,20 @@
 
 enum {
 	PAGE = 4096,
-	HEAD = 16,         /* bytes of a page's head */
-	FLAG_OVERFLOW = 4, /* in the 16-bit word at offset 10 of it */
+	HEAD = 16,         /* bytes of a page's header */
+	FLAG_OVERFLOW = 4, /* in the 16-bit word at offset 10 of the header */
 	CHUNK = 1 << 20,
-	CASE_SECONDS = 300, /* a hang */
+	CASE_SECONDS = 300, /* more counts as a hang */
 	POSITIONS_MAX = 512,
-	OTHERS_MAX = 4, /* pages that are neither a leaf nor a value's */
+	OTHERS_MAX = 4, /* pages that belong neither to a leaf nor to a value */
 	LEAVES_MAX = 6,
-	PAGES_FEW = 80, /* of a file of no more all are tried */
+	PAGES_FEW = 80, /* in a file of at most this many pages all are tried */
 };
 
 struct record {
 	uint64_t hash;
 	uint64_t leaf;	       /* page number */
-	uint64_t value, pages; /* overflow pages, 0: the value lies in the leaf */
+	uint64_t value, pages; /* overflow pages; 0: the value is in the leaf */
 };
 
 struct set {
@@ -76,7 +77,7 @@ static uint64_t page_number(const void *in_page)
 	return number;
 }
 
-/* Everything about a record comes from where a healthy file's pointers lead. */
+/* Learns a record's pages from the pointers that a healthy file gives. */
 static void learn_record(struct record *record, const MDB_val *key, const MDB_val *value)
 {
 	const char *head = (const char *)value->mv_data - HEAD;
@@ -93,7 +94,7 @@ static void learn_record(struct record *record, const MDB_val *key, const MDB_va
 	record->pages = (HEAD + value->mv_size + PAGE - 1) / PAGE;
 }
 
-/* Reads the set where it is not slow; the sum must be the one that the original has found. */
+/* Reads the set where it is not slow; the sum must equal the original's. */
 static bool learn(struct set *set, const char *healthy, uint64_t expected)
 {
 	struct stores_sum sum = {0};
@@ -127,7 +128,7 @@ static bool is_hit(const struct record *record, uint64_t page)
 	return record->leaf == page || is_value(record, page);
 }
 
-/* Whether the page is a leaf or a value's, so that it is known who must fail. */
+/* Whether the page belongs to a leaf or a value, so that the failing calls are known. */
 static bool is_known(const struct set *set, uint64_t page)
 {
 	for (uint64_t i = 0; i < set->count; i++)
@@ -145,7 +146,7 @@ static int complain(const struct fault_case *fault, uint64_t record, const char 
 	return 1;
 }
 
-/* The record by one call. *wrong: it came and is not right. */
+/* Reads the record by one call. *wrong: the call succeeded with wrong bytes. */
 static int read_record(struct stores_db *db, const struct set *set, uint64_t i, enum access access,
 		       bool go_on, bool *wrong)
 {
@@ -164,7 +165,7 @@ static int read_record(struct stores_db *db, const struct set *set, uint64_t i, 
 	return rc;
 }
 
-/* All records while the fault is there; *errors counts the calls that failed. */
+/* Reads all records while the fault lasts; *errors counts the failed calls. */
 static int read_faulty(struct stores_db *db, const struct set *set, const struct fault_case *fault,
 		       bool known, unsigned *errors)
 {
@@ -210,7 +211,7 @@ static int run_case(const struct set *set, const struct fault_case *fault, bool 
 	snprintf(line, sizeof(line), "fail %s/data.mdb@%llu-%llu:%s%s", set->name,
 		 (unsigned long long)fault->page * PAGE, (unsigned long long)fault->page * PAGE,
 		 fault->kind, fault->once ? ":1" : "");
-	control(set, "drop"); /* also what opening has brought */
+	control(set, "drop"); /* including what opening has read */
 	control(set, line);
 	rc = read_faulty(&db, set, fault, known, &errors);
 	control(set, "clear");
@@ -228,7 +229,7 @@ static int run_case(const struct set *set, const struct fault_case *fault, bool 
 	return 0;
 }
 
-/* 0, or 1 after a line that says what was wrong. */
+/* Returns 0, or 1 after a line that says what was wrong. */
 static int run_apart(const struct set *set, const struct fault_case *fault)
 {
 	bool known = is_known(set, fault->page);
@@ -251,7 +252,7 @@ static int run_apart(const struct set *set, const struct fault_case *fault)
 	return WEXITSTATUS(status);
 }
 
-/* Opening reads the meta pages: it may fail, it may not end the program. */
+/* Opening reads the meta pages: it may fail, but must not end the program. */
 static int run_open(const struct set *set, uint64_t page, const char *kind)
 {
 	struct fault_case fault = {.page = page, .kind = kind};
@@ -280,8 +281,8 @@ static int run_open(const struct set *set, uint64_t page, const char *kind)
 	return WEXITSTATUS(status);
 }
 
-/* All of a small file; else the ends and the middle of each chunk, some leaves, some pages that are
- * neither leaf nor value. */
+/* Chooses all pages of a small file; else the ends and the middle of each chunk, some leaves, and
+ * some pages that are neither leaves nor values. */
 static unsigned choose_pages(const struct set *set, uint64_t *pages)
 {
 	unsigned n = 0, others = 0, leaves = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says what a reader and its forked child may do to one another while an
- * arena is in use: nothing, whoever evicts, goes on or dies.
+/* Checks that a reader and its forked child do not disturb each other while an arena is in use,
+ * whichever of them evicts, goes on or dies.
  *
  * Each round runs below a process of its own, with an alarm against deadlocks.
  */
@@ -25,7 +25,7 @@ struct expected {
 	uint64_t records, hash;
 };
 
-/* What a parent has read before it forks, with the pointers that it was given. */
+/* What a parent has read before it forks, with the pointers that it got. */
 struct half {
 	struct stores_db db;
 	struct stores_sum sum;
@@ -100,7 +100,7 @@ static int read_kept(const struct half *half, const char *who)
 	return 0;
 }
 
-/* One process tells another who it is, and so that it has come this far. */
+/* Tells another process this one's id, and thereby that it has come this far. */
 static void say(int fd)
 {
 	pid_t self = getpid();
@@ -142,7 +142,7 @@ static pid_t fork_child(void)
 	return child;
 }
 
-/* Both go on at the same time, the child with the transaction it was born with. */
+/* Parent and child go on at the same time, the child with the transaction that it has inherited. */
 static int both_finish_the_same_transaction(const struct expected *expected, uint64_t records)
 {
 	struct half half;
@@ -171,7 +171,7 @@ static int child_begins_a_transaction(const struct expected *expected, uint64_t 
 	return read_rest(&half, expected, "parent") | end_of(child);
 }
 
-/* The child looks at old pointers when the parent has gone through everything else. */
+/* The child reads by its old pointers after the parent has read everything else. */
 static int pointers_outlive_what_the_parent_does(const struct expected *expected, uint64_t records)
 {
 	struct half half;
@@ -214,7 +214,7 @@ static int child_dies(const struct expected *expected, uint64_t records)
 	return rc;
 }
 
-/* The one who forks is killed; its child, an orphan of ours, goes on. */
+/* The forking process is killed; its child, then an orphan of this process, goes on. */
 static int parent_dies(const struct expected *expected, uint64_t records)
 {
 	int ready[2], dead[2];
@@ -249,8 +249,7 @@ static int parent_dies(const struct expected *expected, uint64_t records)
 	return end_of(child);
 }
 
-/* Workers that are there for an epoch, as PyTorch's are, below a program that reads nothing itself.
- */
+/* Workers that live for an epoch, as PyTorch's do, below a program that itself reads nothing. */
 static int children_come_and_go(const struct expected *expected, uint64_t records)
 {
 	struct half half;
@@ -297,7 +296,8 @@ int main(int argc, char **argv)
 	times = strtoull(argv[4], NULL, 0);
 	for (uint64_t i = 0; i < times; i++)
 		for (size_t r = 0; r < sizeof(rounds) / sizeof(rounds[0]); r++) {
-			/* From nothing read to nearly everything, other points each time. */
+			/* From almost nothing read to almost everything, at other points each
+			 * time. */
 			uint64_t records = expected.records * (1 + 2 * i) / (2 * times);
 			pid_t child;
 

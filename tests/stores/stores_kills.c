@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Eight readers of a node, of which one is killed or stopped at any moment, and another one takes its place: the
- * others go on, and see right bytes.
+/* Kills or stops one of eight readers of a node at random moments, and starts another one in its
+ * place. The others must go on and see right bytes.
  *
- * The moments follow from the seed and their number, as far as a machine's moments do, so that a run can be continued
- * with the next number. No clock is judged unless a limit is given. A limit is for the time that a survivor sleeps:
- * what it waits for a processor is the machine's. */
+ * The moments follow from the seed and their number, as far as a machine's moments can, so that a
+ * run can be continued with the next number. No time is judged unless a limit is given. A limit is
+ * for the time that a survivor sleeps: its waits for a processor are the machine's.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,23 +25,23 @@
 
 enum {
 	READERS = 8,
-	SCANNED = 12,       /* records of a scan */
-	USES_OPEN = 150,    /* of an environment */
+	SCANNED = 12,       /* records in a scan */
+	USES_OPEN = 150,    /* uses of an environment */
 	PAUSE_MOST = 3000,  /* microseconds before the next moment */
-	HANG_SECONDS = 300, /* without a use of a survivor */
-	STOPS = 4, /* so many moments of a reader that may be stopped, one of which is a stop */
+	HANG_SECONDS = 300, /* without a use by a survivor */
+	STOPS = 4,          /* one in so many moments of a stoppable reader is a stop */
 };
 
 /* What all processes of a run share. */
 struct board {
-	_Atomic uint64_t uses[READERS]; /* of the reader that has this number now */
+	_Atomic uint64_t uses[READERS]; /* of the reader that has this number at present */
 	_Atomic uint64_t wrong;
 };
 
 struct plan {
 	const char *program, *path;
 	uint64_t records, seed, first, moments;
-	unsigned limit; /* milliseconds; 0: none is judged */
+	unsigned limit; /* milliseconds; 0: not judged */
 	struct board *board;
 	pid_t pids[READERS];
 };
@@ -68,7 +69,7 @@ static bool is_right(uint64_t record, const MDB_val *value)
 	return value->mv_size > 0;
 }
 
-/* Records from a random one on: one, or some in order. */
+/* Reads one record, or several in order, from a random one on. */
 static int use(struct stores_db *db, uint64_t records, uint64_t random, bool *right)
 {
 	uint64_t record = random % records, count = random >> 40 & 1 ? 1 : SCANNED;
@@ -86,8 +87,8 @@ static int use(struct stores_db *db, uint64_t records, uint64_t random, bool *ri
 	return rc;
 }
 
-/* Half of the readers take LMDB's locks. LMDB's lock of a process that is stopped holds up all others that take it, so
- * the other half are stopped. */
+/* Half of the readers take LMDB's locks. A stopped process that holds one of LMDB's locks holds up
+ * all others that take it, so only readers of the other half are stopped. */
 static bool locks(unsigned number)
 {
 	return number % 2 == 0;
@@ -101,7 +102,7 @@ static int read_some(const struct plan *plan, unsigned number, uint64_t *random)
 
 	if (rc)
 		return rc;
-	/* Slots of the killed ones, which LMDB leaves to be looked for. */
+	/* Frees slots of killed readers, which LMDB does not free by itself. */
 	if (locks(number))
 		rc = mdb_reader_check(db.env, &dead);
 	for (unsigned i = 0; i < USES_OPEN && !rc; i++) {
@@ -154,7 +155,7 @@ static void start(struct plan *plan, unsigned number, uint64_t seed, int fd)
 	_exit(126);
 }
 
-/* Seconds that a process has run or waited for a processor. */
+/* Returns the seconds that a process has run or waited for a processor. */
 static double processor(pid_t pid)
 {
 	unsigned long long ran = 0, waited = 0;
@@ -171,10 +172,10 @@ static double processor(pid_t pid)
 	return (double)(ran + waited) / 1e9;
 }
 
-/* A survivor's way from a moment to its next use. */
+/* A survivor between a moment and its next use. */
 struct way {
 	uint64_t uses;
-	double had; /* seconds on a processor, or waiting for one */
+	double had; /* seconds on a processor or waiting for one */
 	bool done;
 };
 
@@ -189,7 +190,8 @@ static void arrive(const struct plan *plan, unsigned number, struct way *way, do
 	totals->late += plan->limit && asleep * 1000 > plan->limit;
 }
 
-/* Waits until each reader but one that had read has read on. false: a reader hangs, or has ended. */
+/* Waits until each reader that had read before, except the victim, has read on. Returns false if a
+ * reader hangs or has ended. */
 static bool go_on(const struct plan *plan, unsigned victim, struct totals *totals)
 {
 	double began = stores_now(), took = 0;
@@ -255,7 +257,8 @@ static int control(struct plan *plan, int fd)
 	uint64_t done = 0;
 	bool on = true;
 
-	/* All the time: LMDB's first opener, which makes the lock file's table, holds up all others. */
+	/* Open all the time: LMDB's first opener makes the lock file's table, and would hold up all
+	 * others if it were stopped. */
 	if (stores_open(&held, plan->path, 0))
 		return 2;
 	for (unsigned i = 0; i < READERS; i++)
@@ -321,7 +324,7 @@ int main(int argc, char **argv)
 	plan.records = strtoull(argv[optind + 1], NULL, 0);
 	if (reader < 0) {
 		plan.moments = strtoull(argv[optind + 2], NULL, 0);
-		fd = memfd_create("board", 0); /* the readers have it */
+		fd = memfd_create("board", 0); /* the readers inherit it */
 		if (fd < 0 || ftruncate(fd, sizeof(*plan.board)))
 			return 2;
 	}

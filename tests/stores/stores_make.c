@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how the data sets of these tests are written: eight-digit keys in
- * order by MDB_APPEND, 1,000 records a transaction, values of one size, or of several in turn, that
- * no compression and no neighbour could stand in for. */
+/* Writes the data sets of these tests: eight-digit keys in order by MDB_APPEND, 1,000 records a
+ * transaction, values of one size or of several in turn. The values cannot be compressed, and none
+ * equals another. */
 #include "stores_db.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	percent = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 0) : 0;
 	bytes = malloc(sizes.largest + 1);
 	rc = bytes ? mdb_env_create(&env) : ENOMEM;
-	if (!rc) /* half as much again, and something for the tree */
+	if (!rc) /* half as much again, plus room for the tree */
 		rc = mdb_env_set_mapsize(env, (records * (sizes.largest + 4160) / 2 * 3 | 0xfffff) +
 						      ((uint64_t)64 << 20) + 1);
 	if (!rc)

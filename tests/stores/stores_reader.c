@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* One ordinary program that reads a data set in the ways that the
- * figures are about, and tells what it saw and what that cost it. */
+/* Reads a data set, as an ordinary program, in the ways that the figures are about. Prints what it
+ * saw and what that cost. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -28,8 +28,8 @@ struct options {
 	const char *work, *start, *together;
 	struct stores_walk walk;
 	uint64_t count, records, batch, seed;
-	uint64_t record;   /* counted from 1; 0: by seed */
-	uint64_t anon_kib; /* of the process before it opened anything */
+	uint64_t record;   /* counted from 1; 0: chosen by the seed */
+	uint64_t anon_kib; /* of the process before it opened an environment */
 	unsigned flags;
 	bool announce, numbers, random, hold, set, renew;
 };
@@ -37,7 +37,7 @@ struct options {
 struct costs {
 	long major;
 	double seconds;
-	uint64_t memfd_kib, anon_kib, shmem_kib; /* the largest growth that was seen */
+	uint64_t memfd_kib, anon_kib, shmem_kib; /* the largest growth seen */
 };
 
 typedef int (*prefetch_call)(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t n);
@@ -79,8 +79,8 @@ static void costs_sample(struct costs *costs, const struct costs *before)
 		costs->shmem_kib = shmem;
 }
 
-/* Place i of a permutation of 0 .. n - 1 that has no pattern: a Feistel network over as many bits
- * as n needs, gone through again until it is below n. */
+/* Returns place i of a permutation of 0 .. n - 1 without a pattern: a Feistel network over as many
+ * bits as n needs, repeated until the result is below n. */
 static uint64_t place(uint64_t i, uint64_t n, uint64_t seed)
 {
 	enum { ROUNDS = 4 };
@@ -121,7 +121,7 @@ static int get_one(struct stores_db *db, uint64_t record, struct stores_sum *sum
 	return rc;
 }
 
-/* By their keys, in order. */
+/* Reads the records by their keys, in order. */
 static int run_lookup(struct stores_db *db, const struct options *options, struct stores_sum *sum)
 {
 	uint64_t stride = options->walk.stride ? options->walk.stride : 1;
@@ -145,7 +145,7 @@ static int run_lookup(struct stores_db *db, const struct options *options, struc
 	return rc;
 }
 
-/* That records are read in no order. */
+/* Advises the library that records are read in no order. */
 static int advise(struct stores_db *db)
 {
 	enum { RANDOM = 2 }; /* LMDBIO_RANDOM */
@@ -187,7 +187,7 @@ static int announce(struct stores_db *db, const struct options *options, uint64_
 		keys[i - from] =
 			stores_key(&texts[i - from], place(i, options->records, options->seed));
 	if (!call)
-		rc = MDB_INVALID; /* the original has no such call: a test that asked is wrong */
+		rc = MDB_INVALID; /* the original has no such call: the test is wrong */
 	else if (texts && keys)
 		rc = call(db->txn, db->dbi, keys, end - from);
 	free(keys);
@@ -230,8 +230,8 @@ static int run_batch(struct stores_db *db, const struct options *options, struct
 	return rc;
 }
 
-/* Every pointer of a scan is kept, and at the end read again: the second sum is the one told, and
- * must be the first. */
+/* Keeps every pointer of a scan and reads all of them again at the end. The second sum is printed,
+ * and must equal the first. */
 static int run_keep(struct stores_db *db, const struct options *options, struct stores_sum *sum,
 		    struct costs *costs)
 {
@@ -244,7 +244,7 @@ static int run_keep(struct stores_db *db, const struct options *options, struct 
 
 	if (!kept)
 		return ENOMEM;
-	/* The program's own, from here on resident. */
+	/* The program's own memory, resident from here on. */
 	memset(kept, 1, 2 * options->records * sizeof(*kept));
 	before.anon_kib += 2 * options->records * sizeof(*kept) / 1024;
 	rc = mdb_cursor_get(db->cursor, &kept[0], &kept[1], MDB_FIRST);
@@ -300,7 +300,7 @@ static void wait_for_start(const char *start)
 	close(fd);
 }
 
-/* What others wait for is here, too, and they are here now. */
+/* Waits until all processes that read together have come this far. */
 static void wait_for_all(const char *together)
 {
 	char *path;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how a container of any size is made of a small data file: as if that
- * had been made longer by zeroes, without anybody's writing, reading or compressing them all. */
+/* Makes a container of any size from a small data file, as if the file had been extended by zeros,
+ * without writing, reading or compressing all of them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,8 +24,8 @@ static void check(int rc, const char *what)
 	exit(1);
 }
 
-/* The file's bytes, in whole chunks; its meta pages tell of a map as long as the container's data.
- */
+/* Reads the file's bytes, in whole chunks, and changes the meta pages to a map as long as the
+ * container's data. */
 static uint8_t *data_read(const char *path, uint64_t size, uint64_t *chunks)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
