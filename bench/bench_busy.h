@@ -12,8 +12,9 @@ struct busy {
 	unsigned n;
 };
 
-/* Starts n processes that compute without an end, at this process's priority. They end with it.
- * Returns 0 or an errno; busy_stop() ends those that were started either way. */
+/* Starts n processes that compute without an end, at this process's priority. They end with this
+ * process at the latest. Returns 0 or an errno; in both cases busy_stop() ends those that were
+ * started. */
 int busy_start(struct busy *busy, unsigned n);
 void busy_stop(struct busy *busy);
 

@@ -42,7 +42,7 @@ int bench_cache_fill(const char *path, uint64_t bytes)
 	return rc;
 }
 
-/* By a map of a GiB at a time, so that a file of any size needs little memory. */
+/* Maps a GiB at a time, so that a file of any size needs little memory. */
 static int resident_by_mincore(int fd, uint64_t size, uint64_t *bytes)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -81,7 +81,7 @@ int bench_cache_resident(int fd, uint64_t *bytes)
 	*bytes = 0;
 	if (fstat(fd, &st))
 		return errno;
-	/* To others mincore(2) says that all of it is there. */
+	/* For other users' files mincore(2) says that all pages are in memory. */
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	if (geteuid() && st.st_uid != geteuid() && faccessat(AT_FDCWD, name, W_OK, AT_EACCESS))
 		return EPERM;

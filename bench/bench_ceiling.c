@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Measures the plainest fast reader there is, and memcpy. */
+/* Measures the simplest fast reader, and memcpy. */
 #include "bench_ceiling.h"
 
 #include "util/clock.h"
@@ -18,9 +18,9 @@ enum { IN_FLIGHT = 16, REQUEST = 1 << 20, COPY = 128 << 20, COPIES = 5 };
 struct reader {
 	int fd;
 	uint64_t size;
-	uint64_t until;            /* no request is begun later */
+	uint64_t until;            /* no request begins later */
 	atomic_uint_fast64_t read; /* bytes */
-	atomic_uint_fast64_t next; /* the first byte that nobody has taken */
+	atomic_uint_fast64_t next; /* the first byte that no thread has taken */
 	atomic_int error;
 };
 
@@ -103,7 +103,7 @@ int ceiling_memory(double *bytes_a_second)
 
 		from[i] = (char)i;
 		memcpy(to, from, COPY);
-		/* The copy is looked at, so that it is made. */
+		/* The compiler must not leave out the copy. */
 		__asm__ volatile("" : : "r"(to) : "memory");
 		rate = COPY * (double)CLOCK_SECOND / (double)(clock_now() - begin);
 		if (rate > best)

@@ -7,11 +7,11 @@
 
 struct ceiling_limit {
 	uint64_t bytes; /* 0: the whole file */
-	double seconds; /* after which no request is begun; 0: no limit */
+	double seconds; /* no request begins after that; 0: no limit */
 };
 
 /* Reads a file once by O_DIRECT, in requests of 1 MiB, 16 in flight, each in a thread of its own.
- * *seconds and *bytes: how long that took, and how much was read. Returns 0 or an errno. */
+ * *seconds: the time that took; *bytes: how much was read. Returns 0 or an errno. */
 int ceiling_direct(const char *path, const struct ceiling_limit *limit, double *seconds,
 		   uint64_t *bytes);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Holds the sizes of the data sets, and writes each under another name until it is complete. */
+/* Holds the sizes of the data sets, and writes each set under a temporary name until it is
+ * complete. */
 #include "bench_data.h"
 
 #include "bench_job.h"
@@ -12,8 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* "img" is ImageNet as Caffe keeps it (256 x 256 pixels of 3 bytes and a few of protobuf), "mid" a
- * small compressed picture, "photo" a larger one, "cifar" one CIFAR-10 record, "small" what a key-value program keeps. */
+/* "img" is ImageNet as Caffe stores it (256 x 256 pixels of 3 bytes and a few bytes of protobuf),
+ * "mid" a small compressed picture, "photo" a larger one, "cifar" one CIFAR-10 record, "small" a
+ * value of a key-value program. */
 static const struct data_set sets[] = {
 	{"img", 10000, 196620, "_train/image.JPEG", 10000},
 	{"cifar", 500000, 3090, "_train/image.png", 200000},

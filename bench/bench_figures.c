@@ -266,7 +266,8 @@ static int add_rows(struct bench *bench)
 	return 0;
 }
 
-/* Rows that were not asked for, and with a word why, rows that need what is not there. */
+/* Whether to leave out a row: one that was not asked for, or, after a line that says why, one that
+ * needs something that does not exist here. */
 static bool left_out(const struct bench *bench, const struct bench_case *what)
 {
 	char title[TITLE_ROOM];
@@ -310,7 +311,7 @@ static int run_row(struct bench *bench, size_t i)
 	return 0;
 }
 
-/* A row that fails says so and the others go on. */
+/* A row that fails prints an error, and the others go on. */
 static int run_rows(struct bench *bench)
 {
 	char title[TITLE_ROOM];
@@ -399,8 +400,8 @@ static int run_all(struct bench *bench)
 	return rc;
 }
 
-/* "bench_figures loader ..." is a program of its own, in lab/: it holds lmdbio, which this one must
- * not. Returns only when it cannot be run. */
+/* "bench_figures loader ..." is a program of its own, in lab/: it links lmdbio, which this program
+ * must not. Returns only if the program cannot be run. */
 static int run_nodes(char **argv)
 {
 	char path[PATH_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Builds fio's arguments and parses what it answers.
+/* Builds fio's arguments and parses its answer.
  *
- * Its terse answer of version 3 is one line of fields with semicolons between them; the first nine
+ * The terse answer of version 3 is one line of fields with semicolons between them; the first nine
  * are version, program, job, group, error, KiB read, KiB a second, reads a second and milliseconds.
- * Whatever else it says stands on other lines.
+ * All other output stands on other lines.
  */
 #include "bench_fio.h"
 
@@ -22,15 +22,15 @@
 
 enum { REQUEST_KIB = 1024 };
 
-/* The better first. The kernel of a container may forbid it. */
+/* The better engine first. A container may forbid it. */
 static const char *const engines[] = {"--ioengine=io_uring", "--ioengine=libaio"};
 
 struct answer {
 	uint64_t kib, milliseconds;
 };
 
-/* A ':' in a file's name would be the end of it for fio, so it is called where the file lies.
- * Standard output is `out`; `quiet`: what it complains of goes nowhere. */
+/* fio takes a ':' for the end of a file's name, so it runs in the file's directory. Standard output
+ * goes to `out`; with `quiet` the complaints are dropped. */
 static int fio_start(const char *path, const char *engine, int out, bool quiet, pid_t *pid)
 {
 	char directory[PATH_MAX], name[PATH_MAX], filename[PATH_MAX + 16];
@@ -111,7 +111,7 @@ int fio_read(const char *path, uint64_t size, double *seconds)
 
 	for (int i = 0; i <= LAST && rc == EIO; i++)
 		rc = fio_run(path, engines[i], i < LAST, &answer);
-	/* It reads whole requests, so the end of the file may be left over. */
+	/* fio reads whole requests, so the end of the file may be left over. */
 	if (!rc && (answer.kib < size / 1024 / REQUEST_KIB * REQUEST_KIB || !answer.kib))
 		rc = EIO;
 	if (rc && rc != ENOENT)
@@ -119,7 +119,7 @@ int fio_read(const char *path, uint64_t size, double *seconds)
 			strerror(rc));
 	if (rc)
 		return rc;
-	/* Milliseconds are what it tells, and nothing takes less than one. */
+	/* fio reports whole milliseconds, and no read takes less than one. */
 	*seconds = (double)(answer.milliseconds ? answer.milliseconds : 1) / 1e3 *
 		   ((double)size / 1024 / (double)answer.kib);
 	return 0;

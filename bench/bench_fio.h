@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-/* Seconds that `fio --rw=read --bs=1M --iodepth=16 --direct=1` takes for a file of `size` bytes,
- * fio's own start left out. Returns 0; ENOENT where there is no fio in PATH; EIO, after a line on
- * standard error, where it cannot read this file so. */
+/* Measures the seconds that `fio --rw=read --bs=1M --iodepth=16 --direct=1` takes for a file of
+ * `size` bytes, without fio's own start. Returns 0; ENOENT if fio is not in PATH; EIO, after a line
+ * on standard error, if fio cannot read this file so. */
 int fio_read(const char *path, uint64_t size, double *seconds);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads a warm data set in each way, for bench_formats.sh, which counts the instructions.
  *
- *   bench_formats make DIRECTORY     writes one: plain, duplicate, large and very large values
- *   bench_formats read DIRECTORY     reads all of it once, then each way in a function of its own,
- *                                    and prints the function's name and how many reads it makes
+ *     bench_formats make DIRECTORY     writes a set: plain, duplicate, large and very large values
+ *     bench_formats read DIRECTORY     reads all of it once, then each way in a function of its own,
+ *                                      and prints the function's name and its number of reads
  *
- * It is linked to the system's liblmdb.so.0 like any program.
+ * The program is linked to the system's liblmdb.so.0 like any program.
  */
 #include "bench_keys.h"
 
@@ -18,9 +18,9 @@
 enum {
 	PLAIN = 20000,
 	PLAIN_BYTES = 100,
-	FEW_KEYS = 2000, /* whose values stand in the key's entry */
+	FEW_KEYS = 2000, /* the values lie in the key's entry */
 	FEW = 8,
-	MANY_KEYS = 20, /* whose values are a tree */
+	MANY_KEYS = 20, /* the values are a tree */
 	MANY = 1000,
 	DUP_BYTES = 16,
 	LARGE = 400,
@@ -45,7 +45,7 @@ static const struct set sets[DATABASES] = {
 	{"huge", 0, HUGE, 1, HUGE_BYTES},
 };
 
-/* What is read. */
+/* The state of a walk or of lookups. */
 struct reading {
 	MDB_env *env;
 	MDB_txn *txn;
@@ -101,7 +101,7 @@ static int make(const char *path)
 
 /* --- each way ------------------------------------------------------------------------------ */
 
-/* Keys in random order. */
+/* Lookups of keys in random order. */
 static inline void look_up(struct reading *reading, bool by_cursor)
 {
 	for (unsigned i = 0; i < reading->records && !reading->rc; i++) {
@@ -123,7 +123,7 @@ static inline void walk(struct reading *reading, MDB_cursor_op first, MDB_cursor
 	reading->rc = rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* In functions that the profile tells apart. */
+/* Each way has a function of its own, so that the profile can tell them apart. */
 #define WAY(name, ...)                                                                             \
 	static __attribute__((noinline)) void measured_##name(struct reading *reading)             \
 	{                                                                                          \
@@ -144,7 +144,7 @@ WAY(next_large, walk(reading, MDB_FIRST, MDB_NEXT))
 WAY(get_huge, look_up(reading, false))
 WAY(next_huge, walk(reading, MDB_FIRST, MDB_NEXT))
 
-/* A transaction of its own for each read. */
+/* Renews the transaction for each read. */
 static __attribute__((noinline)) void measured_renew(struct reading *reading)
 {
 	for (unsigned i = 0; i < BEGINS && !reading->rc; i++) {
@@ -184,7 +184,7 @@ static unsigned records_of(const char *name)
 	return 0;
 }
 
-/* Once, so that all is in memory and known to be. */
+/* Reads all once, so that the pages are in memory and the library has seen that. */
 static void warm(struct reading *reading)
 {
 	walk(reading, MDB_FIRST, MDB_NEXT);

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Looks at the clock become rarer up to this many records, while they are this close together: a
- * look takes as long as a quarter of a small record. */
+/* While looks at the clock are less than LOOK_NANOSECONDS apart they become rarer, up to one in
+ * about LOOK_RECORDS records: a look takes as long as a quarter of a small record. */
 enum { LOOK_RECORDS = 64, LOOK_NANOSECONDS = 1000000 };
 
 static bool time_is_over(struct bench_state *state, struct bench_result *result)
@@ -25,7 +25,7 @@ static bool time_is_over(struct bench_state *state, struct bench_result *result)
 	state->looked = now;
 	state->unlooked = 0;
 	if (!result->settled && now >= state->until - state->job->deadline / 4 * 3) {
-		result->settled = now - result->closing; /* as the run's end is told */
+		result->settled = now - result->closing; /* on the same scale as the run's end */
 		result->early_records = result->records;
 		result->early_bytes = result->bytes;
 	}
@@ -81,7 +81,7 @@ int work_given(struct bench_state *state, struct bench_result *result)
 			rc = mdb_get(state->txn, state->dbi, &key, &value);
 		if (!rc)
 			value_use(job, &value, result);
-		/* A program that writes beside may have removed it. */
+		/* A program that writes at the same time may have removed the key. */
 		if (rc == MDB_NOTFOUND) {
 			result->missing++;
 			rc = 0;

@@ -66,8 +66,8 @@ static inline uint64_t bench_permute(uint64_t i, uint64_t n, uint64_t seed)
 	return i;
 }
 
-/* A list of keys as it lies in a file that driver and worker map: this head, n + 1 offsets of 8
- * bytes, and the keys, key i from offset i to offset i + 1, both from the file's beginning. */
+/* A list of keys in a file that driver and worker map: this head, n + 1 offsets of 8 bytes, and the
+ * keys. Key i lies between offsets i and i + 1, both counted from the file's beginning. */
 struct key_list {
 	uint64_t n;
 	uint64_t offsets[];

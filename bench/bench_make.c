@@ -50,7 +50,7 @@ static int make_transaction(MDB_env *env, const struct bench_job *job, uint64_t 
 
 int bench_make(const struct bench_job *job)
 {
-	/* Each record in pages of its own is the worst case; half as much again is for the tree. */
+	/* In the worst case each record has pages of its own; the half on top is for the tree. */
 	uint64_t each = job->value_size + KEY_ROOM + 4096;
 	uint64_t mapsize = job->records * (each + each / 2) + ((uint64_t)64 << 20);
 	unsigned char *bytes = malloc(job->value_size + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Orders the runs of a case, and checks that a pair of them is comparable. */
+/* Runs the pairs of a case in order, and checks that the runs of a pair are comparable. */
 #include "bench_measure.h"
 
 #include "bench_ceiling.h"
@@ -64,7 +64,8 @@ static struct bench_job case_job(const struct measured *m, const char *path, uin
 		.nice = what->nice,
 	};
 
-	/* A small part of a set is over too soon to be timed: as many records as in all of it. */
+	/* Reading a small part of a set is too short to time, so it is repeated until it has read
+	 * as many records as the whole set has. */
 	if (what->work == WORK_OPEN)
 		job.count = what->count ? what->count : OPENS;
 	else if (what->state != STATE_COLD &&
@@ -75,7 +76,7 @@ static struct bench_job case_job(const struct measured *m, const char *path, uin
 	return job;
 }
 
-/* One run stands for the median of many starts: a single one is too short to mean anything. */
+/* A run is the median of many starts, because a single start is too short to mean anything. */
 static int start_run(enum library library, struct bench_result *result)
 {
 	double all[STARTS];
@@ -94,7 +95,7 @@ static int start_run(enum library library, struct bench_result *result)
 	return 0;
 }
 
-/* How a file lies in the page cache is the work of who has read it into there. */
+/* The layout of a file in the page cache depends on the program that has read it into the cache. */
 static int first_epoch(const struct measured *m, struct place *place, const struct bench_job *again,
 		       enum library library, struct bench_result *result)
 {
@@ -146,7 +147,7 @@ static int check_same(const struct bench_result *a, const struct bench_result *b
 	return EIO;
 }
 
-/* The file read by who knows nothing of LMDB, cold each time. */
+/* Programs that do not use LMDB read the file, cold each time. */
 static int plain_readers(struct measured *m, struct place *place, unsigned i)
 {
 	static const struct ceiling_limit whole = {0};

@@ -14,11 +14,11 @@ struct bench_case {
 	enum state state;
 	bool slow; /* on slowfs */
 	unsigned processes;
-	unsigned busy; /* processes beside the readers that use a processor each */
-	unsigned nice; /* of the readers */
+	unsigned busy; /* further processes that use a processor each */
+	unsigned nice; /* niceness of the readers */
 	bool nordahead;
 	bool hash;
-	bool fio; /* reads the file as well */
+	bool fio; /* fio reads the file as well */
 	unsigned touch;
 	uint64_t count;	      /* 0: the set's own */
 	const char *variable; /* set for lmdbio, "NAME=value", or NULL */
@@ -30,17 +30,17 @@ struct measured {
 	unsigned pairs;
 	struct bench_result runs[LIBRARIES][PAIRS_MAX];
 	double direct[PAIRS_MAX]; /* seconds of the O_DIRECT reader beside each cold pair, else 0 */
-	double fio[PAIRS_MAX];    /* and of fio, if it was to read and there is one */
+	double fio[PAIRS_MAX];    /* and of fio, if it was asked for and exists */
 	uint64_t instructions[LIBRARIES];
 };
 
-/* The case in words. */
+/* Describes the case in words. */
 void case_title(const struct bench_case *what, char title[TITLE_ROOM]);
 
-/* A case is one run on each library, `pairs` times: A B, B A, A B ... Each run is a fresh process
- * (or several). Both must have seen the same. Who reads the file without LMDB does so in turn with
- * them, behind the first pair and in front of the second ... m->data is made already. Returns 0, an
- * errno, or EIO after a line on standard error. */
+/* Runs a case: one run on each library, `pairs` times: A B, B A, A B ... Each run is a fresh
+ * process (or several). Both libraries must have seen the same bytes. The readers without LMDB run
+ * in between, after the first pair, before the second, and so on. m->data has been made. Returns 0,
+ * an errno, or EIO after a line on standard error. */
 int measure_case(struct measured *m, const struct bench_case *what, struct place *place,
 		 unsigned pairs, uint64_t seed);
 
@@ -48,7 +48,7 @@ int measure_case(struct measured *m, const struct bench_case *what, struct place
 int measure_instructions(struct measured *m, const struct bench_case *what, struct place *place,
 			 uint64_t seed);
 
-/* Of pair `run`, or MEDIANS. */
+/* Return a value of pair `run`, or with MEDIANS the median. */
 double measured_seconds(const struct measured *m, enum library library, int run);
 double measured_direct(const struct measured *m, int run);
 double measured_fio(const struct measured *m, int run);

@@ -37,7 +37,7 @@ static void slowfs_exec(const struct place *place, const struct slowfs_settings 
 {
 	char options[64];
 
-	/* Whatever becomes of this process, the mount and its folder go with it. */
+	/* However this process ends, the mount and its folder go as well. */
 	snprintf(options, sizeof(options), "transient,latency=%u,bandwidth=%u", settings->latency,
 		 settings->bandwidth);
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() == 1)
@@ -48,7 +48,7 @@ static void slowfs_exec(const struct place *place, const struct slowfs_settings 
 	_exit(127);
 }
 
-/* The kernel tells of every change in the table of mounts. */
+/* The kernel reports every change in the table of mounts. */
 static int mount_wait(struct place *place, dev_t before)
 {
 	uint64_t until = clock_now() + MOUNT_SECONDS * CLOCK_SECOND;
@@ -133,7 +133,8 @@ static int slowfs_control(const struct place *place, const char *command)
 	return rc;
 }
 
-/* Reads that the disk below a plain directory has done, for all programs; 0: no disk is known. */
+/* Returns the reads by the disk below a plain directory, for all programs; 0: the disk is
+ * unknown. */
 static uint64_t disk_reads(const struct place *place)
 {
 	char path[64];
@@ -183,7 +184,7 @@ void place_file(const struct place *place, const struct data *data, char path[PA
 		path[0] = 0;
 }
 
-/* The part of an open file that is in the page cache. */
+/* Returns the part of an open file that is in the page cache, from 0 to 1. */
 static double file_resident(int fd)
 {
 	uint64_t bytes;
@@ -196,8 +197,8 @@ static double file_resident(int fd)
 
 enum { FORGET_TRIES = 50, FORGET_MS = 10 };
 
-/* The file's own pages suffice, and leave the rest of the machine alone; the whole machine's are
- * for when that did not work, or was asked for. */
+/* Dropping the file's own pages is usually enough, and does not affect the rest of the machine. All
+ * caches are dropped if that did not work, or on request. */
 static int file_forget(struct place *place, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
@@ -210,8 +211,8 @@ static int file_forget(struct place *place, const char *path)
 	if (place->drop_caches || left > 0.01) {
 		rc = bench_cache_drop_all();
 		left = file_resident(fd);
-		/* slowfs maps each file that its mount has had in use, and a mapped page stays. The
-		 * kernel tells it by and by what the mount has forgotten. */
+		/* slowfs maps each file that its mount has used, and a mapped page stays. It takes
+		 * the kernel some time to tell slowfs that the mount has forgotten a file. */
 		for (unsigned tries = 0; tries < FORGET_TRIES && left > 0.01; tries++) {
 			poll(NULL, 0, FORGET_MS);
 			bench_cache_forget(fd);

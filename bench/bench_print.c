@@ -24,7 +24,7 @@ static void print_library(FILE *out, const struct measured *m, enum library libr
 		MEASURED(m, library, MEDIANS, asked) / 1048576);
 }
 
-/* Noise only ever adds time: the least disturbed runs of both. */
+/* Noise only adds time, so the least disturbed run of each library is compared. */
 static double best_ratio(const struct measured *m)
 {
 	double best[LIBRARIES] = {INFINITY, INFINITY};
@@ -154,7 +154,7 @@ static void json_library(FILE *out, const struct measured *m, enum library libra
 	fprintf(out, "]}");
 }
 
-/* The interval is null where too few pairs give none. */
+/* The interval is null if there are too few pairs for one. */
 static void json_measured(FILE *out, const struct figure_measured *measured)
 {
 	fprintf(out, "\"measured\":%.9g,\"pairs\":[%.9g,%.9g],\"interval\":", measured->median,
@@ -165,7 +165,7 @@ static void json_measured(FILE *out, const struct figure_measured *measured)
 		fprintf(out, "null");
 }
 
-/* What is told of every case, whether a figure is asked of it or not. */
+/* Printed for every case, whether or not a figure is asked of it. */
 static void json_ratio(FILE *out, const char *name, enum figure_kind kind,
 		       const struct figure_input *input)
 {

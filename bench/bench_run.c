@@ -33,7 +33,7 @@ struct worker {
 	int to;		 /* its standard input */
 	FILE *from;	 /* its standard output */
 	bool killed;	 /* by this process */
-	char said[8192]; /* where the result's texts point */
+	char said[8192]; /* the result's texts point into it */
 };
 
 int run_init_at(const char *worker, const char *drop_in)
@@ -80,7 +80,7 @@ int run_group_put(const char *path, uint64_t number)
 	return rc;
 }
 
-/* Before the worker has opened anything, so that the group pays for all of it. */
+/* Done before the worker opens anything, so that the group is charged for all of it. */
 static int worker_confine(const struct worker *worker)
 {
 	int rc = *group_path ? run_group_put(group_path, (uint64_t)worker->pid) : 0;
@@ -124,7 +124,7 @@ static int spawn(pid_t *pid, char *const arguments[], enum library library, cons
 	return posix_spawnp(pid, arguments[0], actions, NULL, arguments, variables);
 }
 
-/* Starts a worker behind the words of `front`. */
+/* Starts a worker, with the words of `front` in front of its command. */
 static int worker_start(struct worker *worker, const char *const *front,
 			const struct bench_job *job, enum library library, const char *variable)
 {
@@ -166,7 +166,7 @@ static int worker_start(struct worker *worker, const char *const *front,
 	return rc;
 }
 
-/* Reads what the worker tells until it closes its end. */
+/* Reads the worker's result until the worker closes its end. */
 static int worker_read(struct worker *worker, struct bench_result *result)
 {
 	size_t used = 0;
@@ -192,7 +192,7 @@ static int worker_ready(struct worker *worker)
 	return fgets(line, sizeof(line), worker->from) && !strcmp(line, "ready\n") ? 0 : EIO;
 }
 
-/* Without a go-ahead it ends by itself. */
+/* A worker without a go-ahead ends by itself. */
 static int worker_end(struct worker *worker)
 {
 	int status = 0;
@@ -212,7 +212,7 @@ static int worker_end(struct worker *worker)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
 }
 
-/* Kills the workers, which wait for one another, except `silent`, which has ended by itself. */
+/* Kills the workers, which wait for one another, except `silent`, which has already ended. */
 static void workers_kill(struct worker *workers, unsigned n, unsigned silent)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -222,8 +222,8 @@ static void workers_kill(struct worker *workers, unsigned n, unsigned silent)
 		}
 }
 
-/* Waits until each of the workers tells something. Fails when one ends without a word, which is
- * *silent then, or when a signal ends this wait. */
+/* Waits until each worker has written something. Fails if a worker ends without a word (*silent),
+ * or if a signal ends the wait. */
 static int workers_watch(struct worker *workers, unsigned n, unsigned *silent)
 {
 	struct pollfd *fds = calloc(n, sizeof(*fds));
@@ -250,7 +250,7 @@ static int workers_watch(struct worker *workers, unsigned n, unsigned *silent)
 	return rc;
 }
 
-/* A run whose worker was not on the library that was wanted would be worthless. */
+/* Asserts that the worker used the intended library: otherwise the run is worthless. */
 static int check_library(const struct bench_result *result, enum library library)
 {
 	char found[PATH_MAX];
@@ -300,7 +300,8 @@ static void result_add(struct bench_result *sum, const struct bench_result *one)
 		sum->last_step = one->last_step;
 }
 
-/* Tells a worker that is ready to begin. One that was killed since is an error, and no SIGPIPE. */
+/* Tells a ready worker to begin. If the worker was killed meanwhile, the result is an error instead
+ * of a SIGPIPE. */
 static int worker_go(const struct worker *worker)
 {
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};
@@ -343,7 +344,7 @@ static int run_group_front(const struct bench_job *job, enum library library, un
 	}
 	if (!rc && job->work == WORK_TRAIN)
 		rc = workers_watch(workers, started, &silent);
-	if (rc && job->work == WORK_TRAIN) /* none of those that have begun would come to its end */
+	if (rc && job->work == WORK_TRAIN) /* workers that have begun would never end */
 		workers_kill(workers, told, silent);
 	for (unsigned i = 0; i < started && !rc; i++) {
 		rc = worker_read(&workers[i], &one);
@@ -386,7 +387,7 @@ static int library_tell(struct bench_result *result, bool quiet, char said[PATH_
 	struct worker worker = {.to = -1};
 	int rc, ended, error = -1, nowhere = -1;
 
-	/* The loader's complaint that there is no liblmdb.so.0 is no news. */
+	/* The loader's complaint that liblmdb.so.0 is missing is expected. */
 	if (quiet && (error = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) >= 0 &&
 	    (nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC)) >= 0)
 		dup2(nowhere, STDERR_FILENO);
@@ -424,7 +425,7 @@ int run_original(struct bench_result *result, bool *built_in)
 	return rc;
 }
 
-/* The line "totals: N" of a callgrind file. */
+/* Parses the line "totals: N" of a callgrind file. */
 static int read_totals(const char *path, uint64_t *instructions)
 {
 	FILE *file = fopen(path, "re");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Starts worker processes, on either library, and puts together what they say. */
+/* Starts worker processes, on either library, and adds up their results. */
 #ifndef BENCH_RUN_H
 #define BENCH_RUN_H
 
@@ -12,41 +12,41 @@ enum library { ORIGINAL, LMDBIO, LIBRARIES };
 
 extern const char *const library_names[LIBRARIES];
 
-/* Where worker and drop-in lie: beside this program, in the build tree, unless `library` names the
- * drop-in. Returns 0 or an errno, after a line on standard error. To be called first. */
+/* Finds the worker and the drop-in: beside this program, in the build tree, unless `library` names
+ * the drop-in. Returns 0 or an errno, after a line on standard error. To be called first. */
 int run_init(const char *library);
 
-/* The same with both files named, in place of run_init(). */
+/* The same with both files named, instead of run_init(). */
 int run_init_at(const char *worker, const char *drop_in);
 
-/* Finds out what the original is: the system's liblmdb.so.0 or, if there is none or it is lmdbio
- * itself, the one that lmdbio holds, by LMDBIO_DISABLE=1; *built_in says so from then on. *result
+/* Finds out what the original is: the system's liblmdb.so.0 or, if that is missing or is lmdbio
+ * itself, the one built into lmdbio, by LMDBIO_DISABLE=1; from then on *built_in says so. *result
  * names the library and its version. Returns 0, or EIO after a line on standard error. */
 int run_original(struct bench_result *result, bool *built_in);
 
-/* From now on workers are put, before they begin, into the control group whose list of processes
- * this file is; NULL: they stay in this process's own. */
+/* From now on each worker is put, before it begins, into the control group with this file of
+ * processes; NULL: workers stay in this process's group. */
 void run_confine(const char *processes);
 
 /* Writes a number into a file of a control group. Returns 0 or an errno. */
 int run_group_put(const char *path, uint64_t number);
 
-/* One process on the original that needs no start signal (WORK_MAKE). */
+/* Runs one process on the original that needs no start signal (WORK_MAKE). */
 int run_worker(const struct bench_job *job, struct bench_result *result);
 
-/* `processes` workers that begin together, each a fresh process; with WORK_STRIDE or _LOOKUP process i takes
- * the records i, i + processes, ... The result is the sum; its time is from the first one's begin
- * to the last one's end, its rss and own the largest. `variable`, "NAME=value" or NULL, is set for
- * them. Returns 0, or EIO after a line on standard error. */
+/* Runs `processes` workers that begin together, each a fresh process. With WORK_STRIDE or _LOOKUP
+ * process i takes the records i, i + processes, ... The result is the sum; its time is from the
+ * first begin to the last end, its rss and own are the largest. `variable`, "NAME=value" or NULL,
+ * is set for them. Returns 0, or EIO after a line on standard error. */
 int run_group(const struct bench_job *job, enum library library, unsigned processes,
 	      const char *variable, struct bench_result *sum);
 
-/* The same, one process under valgrind, and how many instructions the timed part took. Returns 0,
- * ENOENT where there is no valgrind, or EIO. */
+/* The same with one process under valgrind; returns the instructions of the timed part. Returns 0,
+ * ENOENT if valgrind is missing, or EIO. */
 int run_counted(const struct bench_job *job, enum library library, uint64_t *instructions,
 		struct bench_result *result);
 
-/* How long it takes to start `true` and see it end: nanoseconds. Returns 0 or an errno. */
+/* Measures how long `true` takes to start and end: nanoseconds. Returns 0 or an errno. */
 int run_true(enum library library, uint64_t *nanoseconds);
 
 #endif

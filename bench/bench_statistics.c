@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Computes medians, and how far they can be trusted. */
+/* Computes medians, and their confidence intervals. */
 #include "bench_statistics.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What is computed of the numbers of several runs. */
+/* Computes the median and its confidence interval from the numbers of several runs. */
 #ifndef BENCH_STATISTICS_H
 #define BENCH_STATISTICS_H
 
@@ -7,11 +7,12 @@
 
 enum { NUMBERS_MAX = 128 };
 
-/* The median of n numbers, at most NUMBERS_MAX; 0 if there are none. */
+/* Returns the median of n numbers, at most NUMBERS_MAX; 0 if there are none. */
 double median(const double *numbers, unsigned n);
 
-/* The interval that holds the median of what the n numbers are a sample of, with a probability of
- * 95 % or more. Returns false where so few numbers give none: below six. */
+/* Returns the interval that holds, with a probability of 95 % or more, the median of the
+ * distribution from which the n numbers come. Returns false if there are too few numbers: below
+ * six. */
 bool median_interval(const double *numbers, unsigned n, double *least, double *greatest);
 
 #endif

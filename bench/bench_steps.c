@@ -89,7 +89,7 @@ bool steps_wait(struct bench_steps *steps, bool last)
 	}
 	while (steps->step == step && !steps->over)
 		pthread_cond_wait(&steps->all_there, &steps->lock);
-	/* Once it is set by the last of a step, no accelerator comes to another one. */
+	/* Once the last accelerator of a step has set it, no accelerator begins another step. */
 	another = !steps->over;
 	pthread_mutex_unlock(&steps->lock);
 	return another;

@@ -8,19 +8,19 @@
 
 struct bench_steps;
 
-/* Makes the memory in which `accelerators` processes meet, behind a descriptor that they inherit.
- * Returns 0 or an errno. */
+/* Makes the memory in which `accelerators` processes meet. Returns 0, with a descriptor for the
+ * processes to inherit, or an errno. */
 int steps_make(unsigned accelerators, int *fd);
 
-/* Maps it in one of these processes. Returns 0 or an errno. */
+/* Maps the memory in one of these processes. Returns 0 or an errno. */
 int steps_map(int fd, struct bench_steps **steps);
 void steps_unmap(struct bench_steps *steps);
 
-/* Waits until every accelerator has ended its step. `last`: the caller wants no further one, which
- * then holds for all. Returns whether another step begins: the same for all of them. */
+/* Waits until every accelerator has ended its step. `last`: the caller wants no further step, and
+ * then there is none for any accelerator. Returns whether another step begins: the same for all. */
 bool steps_wait(struct bench_steps *steps, bool last);
 
-/* Ends the run at once: accelerators that wait, and those that come, are told that no other step
+/* Ends the run at once: accelerators that wait, or come later, are told that no other step
  * begins. */
 void steps_end(struct bench_steps *steps);
 

@@ -67,7 +67,7 @@ enum { TOUCH = 64 };
 	},                                                                                         \
 	.one = row
 
-/* What nobody has asked for, but a scan's costs would be kept by. */
+/* No user has asked for these figures; they guard a scan's costs. */
 #define LOOKED_UP                                                                                  \
 	.figures = {{FIGURE_RATE, 1.0},                                                            \
 		    {FIGURE_REQUESTS, 1.1},                                                        \
@@ -91,7 +91,7 @@ static const struct suite_row speed2[] = {
 	{WARM("tiny", WORK_LOAD, STATE_WARM), .figures = {{FIGURE_START, 1.0}}},
 };
 
-/* Rows 0 and 1 are what several processes are compared with. */
+/* Rows 0 and 1 are the ones that several processes are compared with. */
 static const struct suite_row storms[] = {
 	{SLOW("img", WORK_SCAN, 1, false, 0), READ_ONCE},
 	{SLOW("cifar", WORK_SCAN, 1, false, 0), READ_ONCE},
@@ -133,9 +133,10 @@ static const struct suite_row storms[] = {
 	{COLD_LOCAL("small")},
 };
 
-/* Cold values in no order on a local disk, beside other processes, as fast as the original's at
- * the least; values of several pages are one request each where the kernel reads nothing around. At
- * nice 19 beside others a reader has a 200th of a processor, so it reads a tenth of the values. */
+/* Cold values in random order on a local disk, beside other processes: at least as fast as the
+ * original. Values of several pages are one request each where the kernel does not read around. At
+ * nice 19, beside others, a reader gets a 200th of a processor, so it reads a tenth of the
+ * values. */
 #define RANDOM(set_, count_, nordahead_, busy_, nice_, least)                                      \
 	{                                                                                          \
 		.what = {.set = set_,                                                              \
@@ -164,8 +165,8 @@ static const struct suite_row random_rows[] = {
 	RANDOM_BESIDE("img", 200, true, 2.0),    RANDOM_BESIDE("img", 200, false, 1.0),
 };
 
-/* Cold values in random order, without hints, shared by the processes: the rate is at least the original's, with hardly
- * more than one request a value. */
+/* Cold values in random order, without hints, shared by the processes: the rate is at least the
+ * original's, with hardly more than one request a value. */
 #define UNHINTED(set_, count_, slow_, nordahead_, processes_)                                      \
 	.what = {.set = set_,                                                                      \
 		 .work = WORK_GET,                                                                 \
@@ -200,8 +201,8 @@ static const struct suite_row unhinted[] = {
 	UNHINTED_BY_ALL(UNHINTED_LARGE, false, false), UNHINTED_BY_ALL(UNHINTED_LARGE, false, true),
 };
 
-/* Processor seconds of each way of reading. What storage takes, on slowfs another process, is not in
- * them. */
+/* Processor seconds of each way of reading, without what storage takes: on slowfs another process
+ * pays for that. */
 #define SECONDS(most, processes_, ...)                                                             \
 	{                                                                                          \
 		.what = {.processes = processes_, .touch = TOUCH, __VA_ARGS__}, .figures = {       \

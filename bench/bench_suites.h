@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Lists the figures that are asked of lmdbio, and says whether they are met. */
+/* Lists the figures that are asked of lmdbio, and decides whether they are met. */
 #ifndef BENCH_SUITES_H
 #define BENCH_SUITES_H
 
@@ -13,15 +13,15 @@ enum figure_kind {
 	FIGURE_TIME,           /* seconds, over the original's */
 	FIGURE_REQUESTS,       /* for each MiB of the file */
 	FIGURE_BYTES,          /* read, over the file's */
-	FIGURE_CEILING,        /* seconds, over slowfs's bandwidth's or O_DIRECT reader's */
+	FIGURE_CEILING,        /* seconds, over slowfs's bandwidth's or the O_DIRECT reader's */
 	FIGURE_DIRECT,         /* MiB a second, over the O_DIRECT reader's */
 	FIGURE_FIO,            /* MiB a second, over fio's */
 	FIGURE_ONE,            /* seconds, over one process's scan */
 	FIGURE_REQUESTS_VALUE, /* for each value */
 	FIGURE_BYTES_VALUE,    /* read, over the values' */
 	FIGURE_MAJOR,          /* major page faults of all processes */
-	FIGURE_OWN,            /* MiB of memory that is no page of the file */
-	FIGURE_START,          /* milliseconds more than without */
+	FIGURE_OWN,            /* MiB of memory that belongs to no file */
+	FIGURE_START,          /* milliseconds more than without lmdbio */
 	FIGURE_CPU,            /* processor time of all processes, over the original's */
 	FIGURE_KINDS,
 };
@@ -47,7 +47,7 @@ struct suite {
 /* What a figure is computed from. */
 struct figure_input {
 	const struct measured *m;
-	const struct measured *one; /* FIGURE_ONE's, or NULL when that row was left out */
+	const struct measured *one; /* FIGURE_ONE: the other row's; NULL: that row was left out */
 	unsigned bandwidth;	    /* of slowfs, MiB a second; 0: no limit */
 };
 
@@ -56,25 +56,25 @@ const struct suite *suite_find(const char *name);
 const char *figure_name(enum figure_kind kind);
 bool figure_is_minimum(enum figure_kind kind);
 
-/* Of one pair. NaN: it cannot be said. */
+/* Returns the figure of one pair; NaN: it cannot be computed. */
 double figure_value(enum figure_kind kind, const struct figure_input *input, int run);
 
-/* What the pairs of a row say of a figure. */
+/* What the pairs of a row show of a figure. */
 struct figure_measured {
-	double median;          /* of the pairs; NaN: it cannot be said */
-	double least, greatest; /* pair */
-	bool sure;              /* the true median lies in between, by 95 %: */
+	double median;          /* of the pairs; NaN: it cannot be computed */
+	double least, greatest; /* of a pair */
+	bool sure;              /* the true median lies between `low` and `high`, by 95 %: */
 	double low, high;
 };
 
 void figure_measure(enum figure_kind kind, const struct figure_input *input,
 		    struct figure_measured *measured);
 
-/* "yes" where all of the interval meets a figure, "NO" where none of it does; "open" where it holds
- * the figure asked for, or where too few pairs give no interval: more pairs decide. */
+/* "yes" if the whole interval meets the figure, "NO" if none of it does; "open" if the interval
+ * contains the figure, or if there are too few pairs for an interval: more pairs decide. */
 const char *figure_verdict(const struct figure *figure, const struct figure_measured *measured);
 
-/* What is said of one that is NaN. */
+/* Returns the reason why a figure is NaN. */
 const char *figure_why_not(enum figure_kind kind);
 
 #endif

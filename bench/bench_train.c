@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Emulates an accelerator: reader threads fetch its batches, and a timer stands for its computing.
  *
- * After the rules of MLPerf Storage and the way in which DLIO, its program, follows them: each
- * reader has one batch in hand, reader r the batches r, r + readers, ..., and begins its next one
- * when the accelerator has taken that. The accelerator takes a batch, waits for as long as the
- * computing would take, and meets the others of the node. No processor works meanwhile, so readers
- * have them all. What a reader gets of a value it touches, and copies nothing.
+ * Follows the rules of MLPerf Storage as its program, DLIO, applies them. Each reader holds one
+ * batch: reader r reads the batches r, r + readers, ..., and begins its next one when the
+ * accelerator has taken the last one. The accelerator takes a batch, waits for as long as the
+ * computing would take, and meets the others of the node. No processor works meanwhile, so the
+ * readers have all of them. A reader touches each value that it gets, and copies nothing.
  */
 #include "bench_steps.h"
 #include "bench_train.h"
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-/* A run whose readers need so many times its time for a batch is given up. */
+/* A run is given up if its readers need this many times its time for a batch. */
 enum { PATIENCE = 4 };
 
 struct train_reader {
@@ -27,9 +27,9 @@ struct train_reader {
 	uint64_t number;
 	pthread_t thread;
 	sem_t go, ready;  /* a batch may be read; a batch has been read */
-	MDB_txn *txns[2]; /* of the batch that is read, and of the one that is announced */
-	MDB_val *keys;    /* of the batch that is announced */
-	struct bench_result result; /* what it has read */
+	MDB_txn *txns[2]; /* of the batch being read, and of the announced one */
+	MDB_val *keys;    /* of the announced batch */
+	struct bench_result result; /* what the reader has read */
 };
 
 struct accelerator {
@@ -37,8 +37,8 @@ struct accelerator {
 	struct train_order order;
 	struct train_reader *readers;
 	uint64_t limit;      /* CLOCK_MONOTONIC, nanoseconds: when a reader gives up */
-	atomic_int over;     /* readers end */
-	atomic_int error;    /* of a reader that has failed */
+	atomic_int over;     /* the readers shall end */
+	atomic_int error;    /* of a failed reader */
 	atomic_int given_up; /* a reader has passed the limit */
 };
 
@@ -98,7 +98,7 @@ static int batch_read(struct train_reader *reader, MDB_txn *txn, uint64_t step)
 }
 
 /* Reads the reader's batches in turn. Two transactions alternate: each ends with its batch, as a
- * program's do, and what is announced in the other one stays announced. */
+ * program's transactions do, and an announcement in the other one stays valid. */
 static int reader_batches(struct train_reader *reader)
 {
 	struct accelerator *accelerator = reader->of;
@@ -144,7 +144,7 @@ static void *reader_run(void *argument)
 	return NULL;
 }
 
-/* Ends and joins the first `started` readers, and adds what they have read. */
+/* Ends and joins the first `started` readers, and adds up what they have read. */
 static void readers_end(struct accelerator *accelerator, uint64_t started,
 			struct bench_result *result)
 {
@@ -183,8 +183,8 @@ static int readers_start(struct accelerator *accelerator, uint64_t *started)
 	return 0;
 }
 
-/* The steps of the accelerator until the run's time is over. The first one, in which everything
- * begins, is not in the figures. */
+/* Runs the accelerator's steps until the run's time is over. The first step, in which everything
+ * begins, does not count in the figures. */
 static void steps_run(struct accelerator *accelerator, struct bench_result *result)
 {
 	const struct bench_state *state = accelerator->state;
@@ -197,7 +197,7 @@ static void steps_run(struct accelerator *accelerator, struct bench_result *resu
 		wait_for(&reader->ready);
 		if (atomic_load(&accelerator->error) || atomic_load(&accelerator->given_up)) {
 			result->stopped = 1;
-			result->last_step = clock_now(); /* the wait that was given up counts */
+			result->last_step = clock_now(); /* the abandoned wait counts */
 			steps_end(state->steps);
 			return;
 		}

@@ -9,13 +9,13 @@ struct train_order {
 	uint64_t records, batch, accelerators, seed;
 };
 
-/* Steps of all accelerators until the records are through; what is left over then is not read. */
+/* Returns the steps of all accelerators until the records are used up; a remainder is not read. */
 static inline uint64_t train_steps(const struct train_order *order)
 {
 	return order->records / (order->batch * order->accelerators);
 }
 
-/* The record that stands at place `i` of an accelerator's batch of step `step`. Within an epoch no
+/* Returns the record at place `i` of an accelerator's batch of step `step`. Within an epoch no
  * record comes twice, and each epoch has an order of its own. */
 static inline uint64_t train_record(const struct train_order *order, uint64_t accelerator,
 				    uint64_t step, uint64_t i)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The measured process: gets its job, waits for the start, and tells what came of it. It is linked
- * to the system's liblmdb.so.0 like any program; lmdbio takes its place by LD_PRELOAD. */
+/* Runs a job as the measured process: it reads its job, waits for the start, and writes the result.
+ * It is linked to the system's liblmdb.so.0 like any program; lmdbio takes its place by
+ * LD_PRELOAD. */
 #include "bench_make.h"
 #include "bench_workloads.h"
 
@@ -23,7 +24,7 @@ static int wait_for_start(void)
 	return read(STDIN_FILENO, &byte, 1) == 1 ? 0 : -1;
 }
 
-/* What lmdbio counts, if this process runs on it. */
+/* lmdbio's counters, if this process runs on lmdbio. */
 static void note_requests(struct bench_result *result)
 {
 	struct lmdbio_stats stats = {.size = sizeof(stats)};
@@ -61,7 +62,7 @@ int main(int argc, char **argv)
 	struct bench_state *state;
 	int rc;
 
-	/* A driver that is killed leaves no worker. */
+	/* A worker ends with its driver, even if the driver is killed. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (int i = 1; i < argc; i++)
 		if (field_parse(bench_job_fields, bench_job_n, argv[i], &job)) {

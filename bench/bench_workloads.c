@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Runs the loops that are timed.
  *
- * They use <lmdb.h> alone, so the same program runs on the original and on lmdbio. What is read of
- * a value is said by the job: each `touch`-th byte from the first on, or all of them.
+ * They use <lmdb.h> alone, so the same program runs on the original and on lmdbio. The job says
+ * what is read of a value: each `touch`-th byte from the first on, or all of them.
  */
 #include "bench_workloads_private.h"
 
@@ -142,8 +142,8 @@ static int work_batch(struct bench_state *state, struct bench_result *result)
 	return 0;
 }
 
-/* Notes the process's largest memory (getrusage() would tell of its parent's too), and memory that
- * is no page of a file: what a library has taken for itself, and this program's own few pages. */
+/* Records the process's peak memory (getrusage() would include its parent's), and its memory that
+ * belongs to no file: what a library has allocated, and this program's own few pages. */
 static void memory_note(struct bench_result *result)
 {
 	FILE *status = fopen("/proc/self/status", "re");
@@ -224,8 +224,8 @@ static void environment_close(struct bench_state *state)
 }
 
 /* Opens again after EINVAL. LMDB 0.9.26 to 0.9.31 destroys the readers' mutex in the last close
- * (ITS#9278), and mdb_txn_begin() of a process that has opened meanwhile fails: in one of 12,000 opens
- * where four processes open and close all the time. */
+ * (ITS#9278), so that mdb_txn_begin() fails in a process that has opened meanwhile: in one of
+ * 12,000 opens where four processes open and close all the time. */
 static int environment_open(struct bench_state *state)
 {
 	int rc = environment_try(state);
@@ -256,7 +256,7 @@ static int work_open(struct bench_state *state, struct bench_result *result)
 
 static const struct {
 	int (*run)(struct bench_state *state, struct bench_result *result);
-	bool random; /* needs the order */
+	bool random; /* needs the random order */
 	bool opens_for_itself;
 } workloads[WORKS] = {
 	[WORK_SCAN] = {.run = work_scan},
@@ -289,7 +289,7 @@ int prefetch_find(struct bench_state *state)
 	return 0;
 }
 
-/* The worker's share of the random reads of all. */
+/* Makes the worker's share of all random reads. */
 static int prepare_order(struct bench_state *state)
 {
 	const struct bench_job *job = state->job;
@@ -386,7 +386,7 @@ static void counters_read(struct bench_result *begin, struct bench_result *resul
 	result->switches = (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw) - begin->switches;
 }
 
-/* What the kernel has read from storage for this process; 0 where it does not count. */
+/* Returns what the kernel has read from storage for this process; 0 where it does not count. */
 static uint64_t fetched_bytes(void)
 {
 	FILE *io = fopen("/proc/self/io", "re");
