@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a small memory budget is kept, and that every pointer of a scan is
-# right to the end all the same.
+# Checks that lmdbio keeps a small memory budget, and that every pointer that a scan returned stays valid to the end.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
@@ -17,7 +16,7 @@ make_set img 550 196620
 make_set cifar 20000 3090
 make_set small 200000 100
 slowfs_start "$scratch/backing" "$scratch/mount"
-export LMDBIO_STORE=arena # which auto takes only for what has room in it
+export LMDBIO_STORE=arena # auto takes the arena only for a data set that has room in it
 
 # kept NAME SET RECORDS BUDGET-KIB
 kept() {
@@ -28,7 +27,7 @@ kept() {
 	equal "${1}_sees_the_same" "${whole[$2]}" "$(echo "$line" | seen)"
 	memfd=$(field memfd "$line")
 	at_most "${1}_kib" $((memfd + $(field anon "$line"))) $(($4 + allowance))
-	# Without an arena the test would say nothing.
+	# Without an arena this case would prove nothing.
 	judge "${1}_has_an_arena" test "$memfd" -gt 0
 	if [ "${with_sanitizer:-no}" != no ]; then
 		at_most "${1}_arena_kib" "$memfd" $(($4 + 16384))
@@ -46,11 +45,11 @@ done
 kept "small_with_1_mib" small 200000 1024
 nothing_left "small_budgets"
 
-# An arena that holds a part of the data alone does not let go of what a scan is about to come to.
+# An arena that holds only a part of the data does not evict what the scan is about to reach.
 for set in img cifar; do
 	for way in "" --backward; do
 		most=$(($(file_size "$set") * 13 / 10 >> 20))
-		# Where the loader gets no processor for a while, the program asks for less than a MiB.
+		# If the loader gets no processor for a while, the program sends requests of less than a MiB.
 		for _ in 1 2 3; do
 			cold
 			# shellcheck disable=SC2086
@@ -64,7 +63,7 @@ for set in img cifar; do
 	done
 done
 
-# A node's budget is one for all its processes.
+# All processes of a node share one budget.
 mkfifo "$scratch/lines"
 exec 7<>"$scratch/lines"
 cold
@@ -83,7 +82,7 @@ exec 7>&-
 at_most "four_keepers_arena_kib" "$most" $((8192 + 16384))
 nothing_left "four_keepers"
 
-# And one for all its data sets: where one has all of it, another has just enough to read through.
+# All data sets of a node share it, too: if one has all of it, another gets just enough memory to be read through.
 mkfifo "$scratch/hold" "$scratch/held"
 exec 9<>"$scratch/hold"
 cold
@@ -102,8 +101,8 @@ wait "$holder"
 exec 6<&-
 nothing_left "two_sets"
 
-# What is more than the budget is left to the page cache, which has room for it: read once, by
-# whatever number of programs, as with the original.
+# A data set larger than the budget is left to the page cache, which has room for it: any number of programs read it
+# from storage once, as with the original.
 for store in auto cache; do
 	cold
 	for _ in 1 2; do
@@ -113,7 +112,7 @@ for store in auto cache; do
 	done
 	at_most "more_than_the_budget_by_${store}_bytes" "$(slowfs_stat img/data.mdb:bytes)" \
 		$(($(file_size img) * 102 / 100))
-	# Of 128 KiB before (Linux 5.18).
+	# Kernels before Linux 5.18 send requests of 128 KiB.
 	if kernel_is 5 18; then
 		at_most "more_than_the_budget_by_${store}_requests" "$(slowfs_stat img/data.mdb:requests)" \
 			$(($(file_size img) * 2 >> 20))
@@ -121,8 +120,8 @@ for store in auto cache; do
 done
 nothing_left "more_than_the_budget"
 
-# What an arena has all of is read there, too: what it holds is missing in the budget of who comes later.
-# A smaller one is of no use.
+# A process reads a data set in an arena that holds all of it: a filled arena reduces the budget of processes that
+# start later. An arena that holds only a part of the data set is of no use to such a process.
 for memory in 256M 64M; do
 	cold
 	LMDBIO_STORE=arena LMDBIO_MEMORY=$memory LD_LIBRARY_PATH=$library "$build/stores_reader" --hold scan \
@@ -148,9 +147,11 @@ for memory in 256M 64M; do
 done
 nothing_left "held"
 
-# Of more than twice all memory the page cache holds little, as an arena does, and asks in smaller requests.
-# grouped NAME REQUESTS ARGUMENTS...: what a reader with so little memory asks of storage at most. A scan through the page
-# cache makes eight requests a MiB; one through shared memory, beside busy processes, reads some chunks twice.
+# Of a data set more than twice as large as all memory, the page cache holds as little as an arena does, and it sends
+# smaller requests.
+# grouped NAME REQUESTS ARGUMENTS...: a reader with so little memory sends at most REQUESTS requests to storage. A
+# scan through the page cache sends eight a MiB; a scan through shared memory, beside busy processes, reads some
+# chunks twice.
 grouped() {
 	local name=$1 requests=$2 line
 
@@ -169,8 +170,8 @@ else
 	grouped "scan_of_more_than_all_memory" $((mib * 2)) scan
 	grouped "backward_scan_of_more_than_all_memory" $((mib * 2)) --backward scan
 	grouped "lookups_in_more_than_all_memory" 550 --nordahead --records=550 --count=500 get
-	# What one of several readers has read the others find: alone, four read everything four times. A reader
-	# that gets no processor for a while loses the others, and reads a part for itself.
+	# Each of several readers finds what the others have read: four readers that share nothing read everything four
+	# times. A reader that gets no processor for a while falls behind the others and reads a part for itself.
 	for way in "" --backward; do
 		for _ in 1 2 3 4 5; do
 			cold
@@ -199,7 +200,7 @@ if ! /usr/bin/python3 -c 'import lmdb' 2>/dev/null; then
 	finish
 fi
 
-# Of several in one program those that come when there is no room any more.
+# One program opens several sets: a set that it opens when the budget has no room left gets no arena.
 cold
 LMDBIO_STORE=auto LMDBIO_MEMORY=150M LMDBIO_VERBOSE=1 LD_LIBRARY_PATH=$library /usr/bin/python3 -c '
 import lmdb, sys
@@ -210,7 +211,7 @@ equal "set_that_has_no_room_any_more_has_none" 1 \
 	"$(grep -c 'mount/cifar: page cache, reads by pread (more than the memory budget)' "$scratch/told")"
 nothing_left "several_sets"
 
-# What workers that are gone have read counts as well.
+# What workers that have ended have read is still in shared memory, and later workers read it there.
 cold
 LMDBIO_STORE=auto LMDBIO_MEMORY=150M LMDBIO_VERBOSE=1 LD_LIBRARY_PATH=$library /usr/bin/python3 -c '
 import lmdb, os, sys

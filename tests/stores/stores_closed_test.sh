@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what becomes of a program that closes descriptors which it did not open, as
-# daemons do, so that files of its own get their numbers.
+# Checks a program that closes descriptors which it did not open, as daemons do, so that its own files get their
+# numbers.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
@@ -14,14 +14,14 @@ stores_begin
 make_set img 40 196620
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=0,bandwidth=0
 original=$(original scan "$scratch/backing/img" | cut -d ' ' -f 1,2)
-# As long, and nothing in it is the same.
+# The foreign file has the same length, and every byte of it differs.
 /usr/bin/python3 -c '
 import sys
 with open(sys.argv[1], "rb") as data, open(sys.argv[2], "wb") as other:
     other.write(bytes(255 - byte for byte in data.read()))' "$scratch/backing/img/data.mdb" "$scratch/foreign"
 
-# closes LAST DIRECTION: reads some, closes 3 to LAST, opens the foreign file by as many, reads all. Prints
-# records, bytes and a hash, or the error.
+# closes LAST DIRECTION: reads some records, closes descriptors 3 to LAST, opens the foreign file under as many
+# numbers, and reads all records. Prints records, bytes and a hash, or the error.
 closes() {
 	LD_LIBRARY_PATH=$library /usr/bin/python3 - "$scratch/mount/img" "$scratch/foreign" "$@" <<'PYTHON'
 import hashlib, lmdb, os, sys
@@ -61,7 +61,7 @@ for how in "arena direct" "arena pread" "cache pread"; do
 		judge "${how/ /_by_}_${order}_with_all_closed_sees_it_or_an_error" test -n "$seen"
 	done
 done
-# Whoever shares the memory of one that has closed its own sees the data set.
+# A process that shares the memory of one that has closed its descriptors sees the data set.
 export LMDBIO_STORE=arena LMDBIO_IO=direct
 slowfs_drop
 coproc LD_LIBRARY_PATH=$library /usr/bin/python3 -c '

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a program reads a container as it reads a data file: the same
-# answers, each byte once on a node, within its budget, in a forked child, after a death.
+# Checks that a program reads a container as it reads a data file: the same answers, each byte read once on a node,
+# within its budget, in a forked child, and after another process has died.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
@@ -41,8 +41,8 @@ mkdir "$scratch/backing/huge"
 "$build/stores_sparse" "$scratch/backing/plain-cifar/data.mdb" 100 "$scratch/backing/huge/data.mdb.zst"
 slowfs_start "$scratch/backing" "$scratch/mount"
 
-# within NAME SET PROCESSES: what one reading of the whole container may cost; each process reads the
-# header and the tail for itself.
+# within NAME SET PROCESSES: what reading the whole container once may cost; each process reads the header and the
+# tail for itself.
 within() {
 	local size
 
@@ -63,7 +63,7 @@ for set in img cifar; do
 		within "scan_${set}${way/--/_}" "$set" 1
 		at_most "scan_${set}${way/--/_}_major_faults" "$(field major "$line")" 20
 	done
-	# Every pointer to the end, in less memory than the set.
+	# Every pointer stays valid to the end, in less memory than the set has bytes.
 	cold
 	line=$(LMDBIO_MEMORY=4M reader keep "$scratch/mount/$set" \
 		--records="$(echo "${whole[$set]}" | cut -d ' ' -f 1)") || true
@@ -72,8 +72,8 @@ for set in img cifar; do
 		$((4096 + 16384 + 24576))
 done
 
-# A value costs its chunk, or the two that it lies in, and the index. Of a container with chunks of
-# 64 KiB too.
+# A value costs its chunk, or the two chunks that it lies in, and the index; also in a container with chunks of 64
+# KiB.
 "$convert" -q --chunk-size=64k "$scratch/backing/plain-cifar" "$scratch/backing/fine"
 for set in "img 300 img" "cifar 12000 cifar" "fine 12000 cifar"; do
 	# shellcheck disable=SC2086
@@ -83,7 +83,7 @@ for set in "img 300 img" "cifar 12000 cifar" "fine 12000 cifar"; do
 	set -- "$@" $("$top_builddir/tools/lmdbio-stat" --chunks "$scratch/backing/$1" | awk '
 		$1 ~ /^[0-9]+$/ && NF == 6 { if ($3 > most) most = $3; end = $2 + $3 }
 		END { print most, end }')
-	# The header and the tail come in blocks, and what is in the tail may be a chunk's end.
+	# The header and the tail are read in blocks, and the tail's first block may hold the end of a chunk.
 	index=$((size - $5 + 4 * 4096 + 65536))
 	least=$size
 	for seed in 1 2 3 4 5 6; do
@@ -99,7 +99,7 @@ for set in "img 300 img" "cifar 12000 cifar" "fine 12000 cifar"; do
 	at_most "get_of_$1_of_one_chunk_bytes" "$least" $(($4 + index))
 done
 
-# Announced, keys cost no more than got one by one: their leaves come from the index, too.
+# Announced keys cost no more than keys that are got one by one: the index leads to their leaf pages, too.
 for set in "img 300" "cifar 12000"; do
 	# shellcheck disable=SC2086
 	set -- $set
@@ -113,7 +113,7 @@ for set in "img 300" "cifar 12000"; do
 	at_most "announced_keys_of_$1_bytes" "$(slowfs_stat "$1/data.mdb.zst:bytes")" $((alone + 16384))
 done
 
-# A hundred gigabytes are opened as fast as none.
+# A container of a hundred gigabytes opens as fast as an empty one.
 cold
 line=$(reader --count=0 get "$scratch/mount/huge")
 equal "huge_container_is_opened" "0 0" "$(echo "$line" | cut -d ' ' -f 1-2)"
@@ -123,7 +123,7 @@ line=$(reader --records=12000 --count=3 get "$scratch/mount/huge")
 equal "get_of_huge_sees_the_same" "$(original --records=12000 --count=3 get \
 	"$scratch/backing/plain-cifar" | seen)" "$(echo "$line" | seen)"
 
-# Four processes, one container.
+# Four processes read one container.
 cold
 pids=""
 for i in 0 1 2 3; do
@@ -150,7 +150,7 @@ ran "survivors_of_the_killed" env LD_LIBRARY_PATH="$library" "$build/stores_deat
 	$((times * 20))
 nothing_left "survivors_of_the_killed"
 
-# Damage is found before a byte of it is handed out, and the transaction says so.
+# Damage is found before a byte of the chunk is handed out, and the transaction returns the error.
 cp -r "$scratch/backing/img" "$scratch/backing/bad"
 printf '\377\377\377' |
 	dd of="$scratch/backing/bad/data.mdb.zst" bs=1 seek=9000000 conv=notrunc status=none
@@ -159,7 +159,7 @@ reader scan "$scratch/mount/bad" >"$scratch/log" 2>&1 || rc=$?
 equal "scan_of_a_damaged_container_fails" 3 "$rc"
 judge "scan_of_a_damaged_container_is_corrupted" grep -q MDB_CORRUPTED "$scratch/log"
 
-# Nobody writes into one, and nobody makes a data file beside it.
+# No program can write into a container, or make a data file beside it.
 rc=0
 LD_LIBRARY_PATH=$library "$build/stores_make" "$scratch/backing/img" 1 1 2>"$scratch/log" || rc=$?
 judge "container_opened_for_writing_is_refused" grep -q 'Permission denied' "$scratch/log"

@@ -8,7 +8,7 @@ slowfs_require
 stores_alone "$@"
 stores_begin
 
-# Requests for opening and for finding one's way, before a pattern can be seen; bytes likewise.
+# Requests for opening the data set and for the first lookups, before a pattern can be seen; and bytes.
 opening_requests=16
 opening_bytes=$((256 * 1024))
 faults=20
@@ -23,16 +23,15 @@ bytes_limit() {
 	echo $(($(file_size "$1") * 102 / 100 + opening_bytes))
 }
 
-# within NAME SET: what slowfs has counted for one reading of the whole file.
+# within NAME SET: what slowfs has counted while the whole file was read once.
 within() {
 	at_most "$1_requests" "$(slowfs_stat "$2/data.mdb:requests")" "$(requests_limit "$2")"
 	at_most "$1_bytes" "$(slowfs_stat "$2/data.mdb:bytes")" "$(bytes_limit "$2")"
 }
 
-# measured NAME SET COMMAND...: a reading from cold on, made again when it cost too much. Who gets no
-# processor for a quarter of a second in the middle of a read is gone without, which costs requests
-# and bytes; on a machine that is busy with other things that happens, so it counts only if it happens
-# each time.
+# measured NAME SET COMMAND...: reads a cold data set, and repeats that if it cost too much. A process that gets no
+# processor for a quarter of a second in the middle of a read is no longer waited for, which costs requests and bytes.
+# That happens on a busy machine, so only a cost that recurs in every try counts.
 measured() {
 	local name=$1 set=$2 try requests bytes
 
@@ -73,7 +72,7 @@ add() {
 	END
 }
 
-# together N SET ARGUMENT...: N processes, each every N-th record, from one start.
+# together N SET ARGUMENT...: N processes that start at the same moment, each reading every N-th record.
 together() {
 	local n=$1 set=$2 i pids="" start=$scratch/start
 
@@ -83,7 +82,8 @@ together() {
 	flock -x 8
 	rm -f "$scratch"/part.*
 	for ((i = 0; i < n; i++)); do
-		# Not one's own flock: the lock is the description's, which a child would share.
+		# A reader does not inherit descriptor 8: flock() locks the open file description, which the reader would
+		# share.
 		(exec 8>&-; reader "$@" --stride="$n" --first="$i" --start="$start" scan \
 			"$scratch/mount/$set" | tee "$scratch/part.$i" >&7) 7>&7 &
 		pids="$pids $!"
@@ -137,12 +137,12 @@ expected=$(original scan "$scratch/backing/leaf" | seen)
 one scan_leaf leaf "$expected" scan
 one backward_leaf leaf "$expected" --backward scan
 
-# Where the kernel makes huge pages for who asks, a scan tries them: how far it goes on with them
+# Where the kernel gives huge pages to a process that asks for them, a scan tries them: for how many chunks it goes on
 # depends on how long the kernel takes.
 huge_pages_possible() {
 	local policy=/sys/kernel/mm/transparent_hugepage/shmem_enabled
 
-	# Pieces of free memory, by size; those of 2 MiB and more stand from the 14th column on.
+	# /proc/buddyinfo counts free pieces of memory by size; from the 14th column on they have 2 MiB and more.
 	[ -e "$policy" ] && ! grep -q '\[deny\]' "$policy" &&
 		awk '{ for (i = 14; i <= NF; i++) n += $i } END { exit n < 64 }' /proc/buddyinfo &&
 		printf '6.1\n%s\n' "$(uname -r)" | sort -VC
@@ -158,8 +158,8 @@ else
 	echo "-- this kernel, or its free memory, has no huge pages to give"
 fi
 
-# 16 reads in flight of a MiB land in memory of their own before the arena has huge pages: in pages of 4 KiB that
-# memory alone took 4,096 page faults.
+# 16 reads of a MiB in flight go into private memory before the arena has huge pages: in pages of 4 KiB that memory
+# alone took 4,096 page faults.
 if huge_pages_possible && [ "${with_sanitizer:-no}" = no ] &&
 	! grep -q '\[never\]' /sys/kernel/mm/transparent_hugepage/enabled; then
 	cold
@@ -179,7 +179,7 @@ for flag in "" --nordahead; do
 	at_most "random_img${flag/--/_}_major_faults" "$(field major "$line")" "$faults"
 done
 
-# Large values are worth a request of their own, so little is read around them.
+# Large values are worth a request each, so little is read around them.
 make_set large 600 100000
 expected=$(original --records=600 --count=48 get "$scratch/backing/large" | seen)
 for flag in "" --nordahead; do
@@ -192,8 +192,8 @@ for flag in "" --nordahead; do
 		$((48 * 100000 * 12 / 10 + 4 * opening_bytes))
 done
 
-# All values in no order, told by nobody: the whole file in three requests a chunk, two of them around
-# what was wanted first.
+# All values in random order, without an announcement: the whole file in three requests a chunk, two of them around
+# the value that was asked for first.
 expected=$(original --records=20000 --count=20000 get "$scratch/backing/cifar" | seen)
 cold
 line=$(reader --records=20000 --count=20000 get "$scratch/mount/cifar")
@@ -204,8 +204,8 @@ at_most "random_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$(($(file_size cifar) * 13 / 10 + opening_bytes))
 at_most "random_cifar_major_faults" "$(field major "$line")" "$faults"
 
-# With MDB_NORDAHEAD a program gets the values that it asks for; after some waits for leaf pages, the other
-# leaf pages; and the rest of a chunk of which it has asked for seven values. LMDBIO_AROUND=0 gives the
+# With MDB_NORDAHEAD lmdbio reads the values that a program asks for; after some waits for leaf pages, the other leaf
+# pages; and the rest of a chunk once the program has asked for seven of its values. With LMDBIO_AROUND=0 it reads the
 # values alone.
 cold
 line=$(reader --nordahead --records=20000 --count=20000 get "$scratch/mount/cifar")
@@ -237,7 +237,7 @@ equal "random_cifar_around_sees_the_same" "$expected" "$(echo "$line" | seen)"
 at_most "random_cifar_around_requests" "$(slowfs_stat cifar/data.mdb:requests)" \
 	$(($(file_size cifar) * 32 / 10 / 1048576 + opening_requests))
 
-# Announced mini-batches: what is asked for are the values.
+# Announced mini-batches: storage is asked for the values only.
 expected=$(original --records=20000 --count=4096 batch "$scratch/backing/cifar" | seen)
 cold
 line=$(reader --nordahead --announce --records=20000 --count=4096 batch "$scratch/mount/cifar")
@@ -246,7 +246,7 @@ at_most "announced_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$((4096 * 3090 * 2 + opening_bytes))
 at_most "announced_cifar_major_faults" "$(field major "$line")" "$faults"
 
-# They come ahead, and hardly one is asked for when its turn has come.
+# The values are read ahead, so that hardly one is still to be read when the program asks for it.
 for set in img:600 leaf:90; do
 	cold
 	LMDBIO_STATS=$scratch/announced.${set%:*} reader --announce --records="${set#*:}" --count=90 batch \
@@ -255,7 +255,7 @@ for set in img:600 leaf:90; do
 print(s["storage_requests"] - s["prefetch_requests"])' "$scratch/announced.${set%:*}")" 16
 done
 
-# By their numbers: the leaf pages too, once, to number the records.
+# Records announced by number: the leaf pages are read, too, once, to number the records.
 cold
 line=$(reader --nordahead --numbers --records=20000 --count=4096 batch "$scratch/mount/cifar")
 equal "numbered_cifar_sees_the_same" "$expected" "$(echo "$line" | seen)"
@@ -263,12 +263,12 @@ at_most "numbered_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$((4096 * 3090 * 2 + opening_bytes + $(file_size cifar) / 50))
 at_most "numbered_cifar_major_faults" "$(field major "$line")" "$faults"
 
-# While somebody holds the arena, others read nothing.
+# While another process holds the arena, a new process reads nothing from storage.
 cold
 mkfifo "$scratch/hold" "$scratch/held"
 exec 9<>"$scratch/hold"
-# A command of its own, not a shell function: its number is the reader's, and to wait for it is to
-# wait until the reader is gone.
+# The reader is a command of its own, not a shell function: so $! is its process id, and `wait` returns when it is
+# gone.
 LD_LIBRARY_PATH=$library "$build/stores_reader" --hold scan "$scratch/mount/img" \
 	<"$scratch/hold" >"$scratch/held" 9>&- &
 holder=$!
@@ -278,7 +278,7 @@ equal "holder_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
 slowfs_reset
 line=$(reader scan "$scratch/mount/img" 9>&- 6<&-)
 equal "second_process_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
-# The meta pages are the file's for everybody.
+# Every process reads the meta pages from the file.
 at_most "second_process_bytes" "$(slowfs_stat img/data.mdb:bytes)" 8192
 at_most "second_process_major_faults" "$(field major "$line")" "$faults"
 kill -KILL "$holder"

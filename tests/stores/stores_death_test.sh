@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Kills and stops readers of a node, and looks at what the others see.
+# Kills and stops readers of a node, and checks what the others see.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
@@ -10,7 +10,7 @@ make_set img 160 196620
 make_set cifar 6000 3090
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=3000,bandwidth=1500
 
-# deaths NAME SET kill|stop ROUNDS: while the others read to their end.
+# deaths NAME SET kill|stop ROUNDS: while the other readers read to their end.
 deaths() {
 	local expected
 
@@ -23,9 +23,9 @@ deaths() {
 
 deaths "killed_at_random_moments" img kill 60
 LMDBIO_STORE=arena LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill 15
-# The stopped one goes on when the others are through.
+# A stopped reader continues when the others have finished.
 deaths "stopped_at_random_moments" img stop 4
-# With requests of 100 ms a round takes long: in the long run alone.
+# With requests of 100 ms a round takes long: only the long form does it.
 if [ -n "${TESTS_LONG:-}" ]; then
 	slowfs_control "latency 100000"
 	deaths "stopped_while_it_reads" cifar stop 12

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks which stores, back ends and budgets the comparisons with the original
-# are made under once more.
+# Repeats the comparisons with the original under other stores, back ends and budgets.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 tests=$top_builddir/tests/differential
@@ -15,8 +14,8 @@ operations=$((times * 20000))
 files=$((times * 200))
 unset TESTS_LONG # it is the number of operations here, not ten millions of them
 
-# compare NAME COMMAND...: a comparison with the variables in force; `banner` must be among what it
-# says, or it was made with something else.
+# compare NAME COMMAND...: a comparison with the variables in force; its output must contain `banner`, which proves
+# that they took effect.
 banner=
 compare() {
 	local name=$1 rc=0
@@ -52,12 +51,12 @@ for s in 0 1; do
 	for memory in auto 4M 1M; do
 		export LMDBIO_MEMORY=$memory
 		for io in pread direct; do
-			# It cannot be filled by direct reads.
+			# The page cache cannot be filled by direct reads.
 			[ "${stores[s]}$io" != cachedirect ] || continue
 			banner="${shown[s]}, reads by $io"
 			LMDBIO_IO=$io compare_operations "${LMDBIO_STORE}_${io}_${memory}_agrees"
 		done
-		# Where there is no io_uring the same back end reads by threads.
+		# Without io_uring the same back end reads by threads.
 		[ $s = 0 ] || LMDBIO_IO=direct compare_operations "${LMDBIO_STORE}_direct_by_threads_${memory}_agrees" \
 			"$build/stores_confine" --no-ring
 	done

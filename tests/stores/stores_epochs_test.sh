@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what it costs when workers that open the data set themselves come and go.
+# Checks what forked workers cost that open the data set themselves and end after an epoch.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
@@ -15,13 +15,13 @@ export PYTHONDONTWRITEBYTECODE=1
 img=60 cifar=3000
 make_set img $img 196620
 make_set cifar $cifar 3090
-# Of a file that was changed just now nothing is kept.
+# The memory of a file that was changed just now is not kept.
 while [ -n "$(find "$scratch/backing" -name data.mdb -newerct '2 seconds ago')" ]; do
 	sleep 0.1
 done
 slowfs_start "$scratch/backing" "$scratch/mount"
 
-# epochs NAME DESCRIPTORS ARGUMENTS...: what the forks cost the parent
+# epochs NAME DESCRIPTORS ARGUMENTS...: what the forked workers cost their parent
 epochs() {
 	local name=$1 descriptors=$2
 
@@ -37,7 +37,7 @@ once() {
 	at_most "$1_reads_once" "$(slowfs_stat "$2/data.mdb:bytes")" $(($(file_size "$2") * 103 / 100))
 }
 
-# anew NAME SET: the same bytes count a second time and a third.
+# anew NAME SET: storage has been asked for the same bytes at least twice.
 anew() {
 	at_most "$1_reads_anew" $(($(file_size "$2") * 2)) "$(slowfs_stat "$2/data.mdb:bytes")"
 }
@@ -49,7 +49,7 @@ for how in never before; do
 	once "two_sets_when_their_parent_opens_$how" img
 	once "two_sets_when_their_parent_opens_$how" cifar
 done
-# One after the other they fit, together they do not.
+# Each set alone fits into memory, both together do not.
 LMDBIO_MEMORY=16M epochs "two_sets_when_memory_is_for_one" 2 never "$scratch/mount/img" "$scratch/mount/cifar"
 anew "two_sets_when_memory_is_for_one" img
 LMDBIO_SHARE=0 epochs "workers_when_nothing_is_shared" 0 never "$scratch/mount/img"

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks in which ways every read of a file into the page cache is made to fail.
+# Checks reads of a file into the page cache, each of which is made to fail.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
 stores_alone "$@"
 stores_begin
 
-# More by night: a fault at each place costs a process of its own.
+# More at night: a fault at each place costs a process of its own.
 img=$((times > 1 ? 40 : 20)) small=620
 make_set img $img 196620
 make_set small $small 1900
-# This one has few pages: leaves, their root, values of one, two and five pages.
+# This set has few pages: leaves, their root, and values of one, two and five pages.
 make_set whole 24 1900,3000,5000,20000
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=0,bandwidth=0
 export LMDBIO_SHARE=0
@@ -22,7 +22,7 @@ for set in "img $img" "small $small"; do
 done
 export LMDBIO_STORE=cache
 for set in "img $img" "small $small" "whole 24"; do
-	[ "$set" != "whole 24" ] || faults_every=2 # each page in two calls
+	[ "$set" != "whole 24" ] || faults_every=2 # each page fails in one of two calls
 	# shellcheck disable=SC2086
 	faults "page_cache" $set env
 	# shellcheck disable=SC2086

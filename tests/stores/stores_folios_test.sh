@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks how a scan of a local file leaves it in the page cache, which is what
-# every later reader of the machine pays for.
+# Checks in which folios a scan of a local file leaves it in the page cache: every later reader of the machine pays
+# for small ones.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 stores_begin
-# On a disk, which the build tree's is: memory is never cold.
+# On a disk, as the build tree is: a data set in tmpfs is never cold.
 place=$(mktemp -d "$build/stores-folios.XXXXXX")
 trap 'rm -rf "$place"; stores_clean' EXIT
 make_set img 250 196620
@@ -17,14 +17,15 @@ forget() {
 	dd if="$data" iflag=nocache count=0 status=none
 }
 
-# The kernel has to know folios of 2 MiB: ext4 since 6.16, xfs since 5.18.
+# The file system must support folios of 2 MiB: ext4 since Linux 6.16, xfs since 5.18.
 case $(stat -f -c %T "$place") in
 ext2/ext3) knows="kernel_is 6 16" ;;
 xfs) knows="kernel_is 5 18" ;;
 *) knows=false ;;
 esac
 
-# faults_after READER: into $faults, of a scan by the original, of what a reader has left
+# faults_after READER: sets $faults to the page faults of a scan by the original, after READER has filled the page
+# cache
 faults_after() {
 	local line
 
@@ -43,11 +44,11 @@ faults_after reader
 if $knows; then
 	at_most "faults_after_lmdbio_where_singly_$singly" "$faults" $((singly / 2))
 else
-	# As before, then: nothing is worse.
+	# Without large folios nothing is worse than before.
 	at_most "faults_after_lmdbio_where_singly_$singly" "$faults" $((singly * 11 / 10))
 fi
 
-# What a scan has asked for ahead of need, on the disk as it is set.
+# Sets $asked to the requests that a scan sends ahead of need, with the disk's own settings.
 asked_ahead() {
 	forget
 	line=$(LMDBIO_VERBOSE=1 LMDBIO_STATS=$scratch/stats reader "$@" scan "$place/img" 2>"$scratch/said")
@@ -56,7 +57,7 @@ asked_ahead() {
 	rm -f "$scratch/stats"
 }
 
-# A kernel that reads 2 MiB ahead and more is left to it, forward; else we do.
+# Where the kernel reads 2 MiB or more ahead, lmdbio leaves forward scans to it; otherwise lmdbio reads ahead itself.
 disk=$(stat -c %Hd:%Ld "$place")
 ahead=$(cat "/sys/class/bdi/$disk/read_ahead_kb" 2>/dev/null ||
 	cat "/sys/dev/block/$disk/../queue/read_ahead_kb" 2>/dev/null || echo 0)

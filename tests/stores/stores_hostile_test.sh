@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Another user plants memory that looks like what readers share, with falsified values: whole, cut, cut again while it
-# is mapped, under the names that lead to it, passed to a process of the readers' user; and has the name of the node's
-# server, where it lies or is silent. Readers see right bytes, say nothing to it and keep their budget.
+# Another user plants memory that looks like the readers' shared memory, with falsified values: whole, truncated,
+# truncated again while it is mapped, under the names that lead to it, or passed to a process of the readers' user.
+# That user also takes the name of the node's server, and lies there or is silent. Readers see the right bytes, send
+# it nothing and keep their budget.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 stores_needs_users
@@ -36,7 +37,7 @@ for server in none silent liar; do
 	at_most "planted_with_${server}_mib" "$mib" $((budget + 8))
 	nothing_left "planted_with_$server"
 done
-# The same user is trusted: so the copies are as they must be.
+# Memory of the same user is trusted: that readers see the falsified values proves that the copies are well made.
 plants planted_by_this_user own none
 judge copies_of_this_user_are_believed test "$(tail -n +2 "$scratch/told" | seen | sort -u)" != "$whole"
 finish

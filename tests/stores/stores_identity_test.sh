@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# A data set whose place another one of the same shape takes while a process holds its arena: new
-# readers see the new one's bytes, whichever way it came there.
+# While a process holds the arena of a data set, another data set of the same shape takes its place: new readers see
+# the new one's bytes, however it came there.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 stores_alone "$@"
@@ -10,7 +10,7 @@ trap 'umount "$scratch/backing/image" 2>/dev/null || true; [ -z "${loop:-}" ] ||
 export LMDBIO_STORE=arena PYTHONDONTWRITEBYTECODE=1
 cd "$scratch/backing"
 
-# Two sets that their meta pages do not tell apart: the same keys and sizes, other values.
+# Two sets whose meta pages are the same: the same keys and sizes, other values.
 make_set old 300 12000
 mkdir new
 cp old/data.mdb new/data.mdb
@@ -25,7 +25,7 @@ new=$(original scan new | cut -d ' ' -f 3)
 judge sets_differ test "$old" != "$new"
 judge sets_have_the_same_size_and_time test "$(stat -c '%s %y' old/data.mdb)" = "$(stat -c '%s %y' new/data.mdb)"
 
-# hold DIRECTORY: a process that has read all of it stays, until let_go.
+# hold DIRECTORY: starts a process that reads all of it and stays until let_go.
 # `wait` is a file there, too.
 # shellcheck disable=SC2238
 hold() {
@@ -42,7 +42,8 @@ let_go() {
 	rm wait told
 }
 
-# until_changed FILE STATUS COMMAND...: the kernel's times move in ticks.
+# until_changed FILE STATUS COMMAND...: repeats the command until the file's status differs, because the kernel's
+# times advance in ticks.
 until_changed() {
 	local file=$1 before=$2
 
@@ -67,15 +68,15 @@ mv kept old/data.mdb
 equal set_that_was_renamed_over_is_read_anew "$old" "$(hash_of old)"
 let_go
 
-# What no process changes is found in the arena as ever.
+# A set that no process has changed is still found in the arena.
 hold new
 equal set_that_was_not_changed_is_the_same "$new" "$(LMDBIO_STATS=$scratch/stats hash_of new)"
 at_most bytes_read_again_of_a_set_that_was_not_changed \
 	"$(sed 's/.*"storage_bytes": \([0-9]*\).*/\1/' "$scratch/stats")" 65536
 let_go
 
-# What forked workers have read stays with their parent. An image that takes the place of the one that they
-# read from, under the same device's number, is another data set.
+# What forked workers have read stays with their parent. An image that replaces the one that they read, under the same
+# device number, is another data set.
 image_mount() {
 	if [ "$1" = loop ]; then
 		cat "$2" >disk
@@ -101,7 +102,7 @@ images_mounted() {
 	exec 8>ask 9<told
 	echo >&8
 	read -r -u 9 first
-	read -r -u 9 _ # no worker keeps the image busy any more
+	read -r -u 9 _ # wait until no worker keeps the image busy
 	umount image
 	image_mount "$how" new.img
 	stat -c '%d %i %s %y %z' image/data.mdb >status.new

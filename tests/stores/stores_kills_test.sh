@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Kills and stops one of eight readers of a node at random moments, again and again, and looks at what the others see.
-# With TESTS_LONG=1 at 10,000 moments, where no survivor may sleep for more than a second. KILLS_SEED, KILLS_FIRST and
-# KILLS_MOMENTS take a part of them.
+# Kills and stops one of eight readers of a node at random moments, again and again, and checks what the others see.
+# With TESTS_LONG=1 at 10,000 moments, in which no survivor may sleep for more than a second. KILLS_SEED, KILLS_FIRST
+# and KILLS_MOMENTS select a part of them.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 stores_alone "$@"
@@ -16,7 +16,7 @@ if [ -n "${TESTS_LONG:-}" ]; then
 	moments=${KILLS_MOMENTS:-10000} limit=--limit=1000
 fi
 
-# kills NAME SET MEMORY QUARTERS: at so many quarters of the moments.
+# kills NAME SET MEMORY QUARTERS: at that many quarters of the moments.
 kills() {
 	# shellcheck disable=SC2086
 	ran "$1" env LD_LIBRARY_PATH="$library" LMDBIO_STORE=arena LMDBIO_MEMORY="$3" "$build/stores_kills" \

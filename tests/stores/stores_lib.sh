@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# Shows how a test of the stores makes its data, mounts it slow, runs its
-# readers on the library under test or on the original, and sees that nothing is left. Sourced.
+# Functions for tests of the stores: they make data sets, mount them on slow storage, run readers on the library under
+# test or on the original, and check that nothing is left. Sourced.
 # shellcheck shell=bash
 # shellcheck disable=SC2034
 # shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
@@ -16,12 +16,13 @@ unset LD_PRELOAD LD_LIBRARY_PATH LMDBIO_STORE LMDBIO_IO LMDBIO_MEMORY LMDBIO_SHA
 library=$top_builddir/compat/.libs
 build=$top_builddir/tests/stores
 failures=0 cases=0
-times=1 # more by night
+times=1 # more at night
 [ -z "${TESTS_LONG:-}" ] || times=10
-# Of this test's processes alone, and the way to know them.
+# A node name of this test's own, by which its processes are also recognised.
 export LMDBIO_NODE=stores-$$
 
-# The names that an arena is found by are the network namespace's: in one of our own they are ours.
+# The names that lead to an arena belong to the network namespace: in a namespace of our own no other process has
+# them.
 # Called first, with the test's own arguments.
 stores_alone() {
 	if [ -z "${STORES_ALONE:-}" ] && unshare -n true 2>/dev/null; then
@@ -29,7 +30,7 @@ stores_alone() {
 	fi
 }
 
-# Skips a test whose script of Python becomes another user, where that cannot be.
+# Skips a test whose Python script switches to another user, where that is not possible.
 stores_needs_users() {
 	if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null; then
 		echo "skipped: only root can become another user, by setpriv"
@@ -42,7 +43,7 @@ stores_needs_users() {
 }
 
 stores_begin() {
-	# The data lies in memory, where there is some: what is slow is what slowfs makes slow.
+	# The data lies in memory if there is enough of it: so only slowfs makes storage slow.
 	local room=${TMPDIR:-/tmp}
 
 	if [ -w /dev/shm ] && [ "$(df -Pm /dev/shm | awk 'NR == 2 { print $4 }')" -ge 1024 ]; then
@@ -66,7 +67,7 @@ stores_clean() {
 	group_end
 }
 
-# group_make MIB: a control group that may have so much memory, in $group. False: none can be made here.
+# group_make MIB: makes a control group with so much memory, in $group. Returns false where none can be made.
 group_make() {
 	local v1=/sys/fs/cgroup/memory/lmdbio-$$ v2=/sys/fs/cgroup
 
@@ -84,7 +85,7 @@ group_make() {
 	echo $(($1 << 20)) >"$group/memory.max"
 }
 
-# When its processes are gone; the machine's groups are as they were.
+# Once its processes are gone; the machine's groups are as they were.
 group_end() {
 	local tries
 
@@ -95,8 +96,8 @@ group_end() {
 	[ -z "${group_root:-}" ] || { echo -memory >"$group_root/cgroup.subtree_control"; } 2>/dev/null || true
 }
 
-# The test's readers that are alive: who has its node's name in the environment, the test itself
-# and what it runs as a shell left out.
+# The readers of this test that are alive: processes with its node name in their environment, except the test itself
+# and its shells.
 stores_processes() {
 	local environ pid
 
@@ -123,7 +124,7 @@ judge() {
 	fi
 }
 
-# ran NAME COMMAND...: one case; its last line is shown, or its first forty when it fails.
+# ran NAME COMMAND...: one case; prints the command's last line, or its first forty if it fails.
 ran() {
 	local name=$1 rc=0
 
@@ -167,16 +168,16 @@ finish() {
 	exit
 }
 
-# make_set NAME RECORDS VALUE-SIZE[,VALUE-SIZE...] [PERCENT]: written by the original, the sizes in
-# turn; so much of each value is zeroes.
+# make_set NAME RECORDS VALUE-SIZE[,VALUE-SIZE...] [PERCENT]: a data set written by the original, with the sizes in
+# turn; PERCENT of each value is zeroes.
 make_set() {
 	mkdir "$scratch/backing/$1"
 	"$build/stores_make" "$scratch/backing/$1" "$2" "$3" "${4:-0}"
 }
 
-# faults NAME SET RECORDS COMMAND...: reads of a set fail; the command runs what follows it
-# with something forbidden, or as it is (env). The long form makes the reads of each page fail. Otherwise a call
-# takes one page in $faults_every, and the next call with the same set takes the pages beside them.
+# faults NAME SET RECORDS COMMAND...: makes reads of a set fail; COMMAND runs what follows it with something
+# forbidden, or unchanged (env). The long form makes the reads of each page fail. Otherwise a call takes one page in
+# $faults_every, and the next call with the same set takes the pages beside them.
 declare -A faults_calls
 faults_every=3
 faults() {
@@ -200,7 +201,7 @@ faults() {
 	fi
 }
 
-# A line of stores_reader without what it cost.
+# Prints a line of stores_reader without the fields that say what it cost.
 seen() {
 	sed 's/ major .*//'
 }
@@ -218,7 +219,7 @@ reader() {
 	LD_LIBRARY_PATH=$library "$build/stores_reader" "$@"
 }
 
-# kernel_is MAJOR MINOR: so new at least
+# kernel_is MAJOR MINOR: whether the kernel is at least that new
 kernel_is() {
 	printf '%s\n' "$1.$2" "$(uname -r)" | sort -CV
 }
@@ -227,7 +228,7 @@ file_size() {
 	stat -c %s "$scratch/backing/$1/data.mdb"
 }
 
-# Cold, and counted from here.
+# Empties the page cache and resets the counters.
 cold() {
 	slowfs_drop
 	slowfs_reset

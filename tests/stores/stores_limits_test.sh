@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that readers go on, with the right data and without a signal, where
-# memory, descriptors, threads or system calls are refused.
+# Checks that readers go on, with the right data and without a signal, where memory, descriptors, threads or system
+# calls are refused.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
@@ -9,21 +9,22 @@ stores_alone "$@"
 stores_begin
 make_set img 100 196620
 make_set cifar 5000 3090
-# Another user comes in where root reads with no processes to start.
+# The limit of processes does not hold for root: there stores_confine reads as another user, who must be able to enter
+# the mount.
 others=
 [ "$(id -u)" != 0 ] || others=,allow_other
 slowfs_start "$scratch/backing" "$scratch/mount" -o "latency=100,bandwidth=0$others"
 chmod -R a+rwX "$scratch/backing"
 chmod a+rx "$scratch"
 confine=$build/stores_confine
-# Wherever the build tree lies.
+# A directory that is accessible wherever the build tree lies.
 apart=$(mktemp -d "${TMPDIR:-/tmp}/stores-limits.XXXXXX")
 trap 'rm -rf "$apart"; stores_clean' EXIT
 cp "$library/liblmdb.so.0" "$library"/liblmdbio-core-*.so "$build/stores_reader" "$apart"
 chmod 755 "$apart" "$apart"/*
-seconds=300 # a hang
+seconds=300 # longer means that it hangs
 
-# limited NAME SET COMMAND...: reads in order and at random; 77 where it cannot be forbidden.
+# limited NAME SET COMMAND...: reads in order and at random; 77 where the limit cannot be set.
 limited() {
 	local name=$1 set=$2 rc=0 records=100 work line wanted
 
@@ -59,8 +60,8 @@ for set in img cifar; do
 		limited "of_${files}_descriptors" $set "$confine" --nofile=$files
 	done
 	if [ "${with_sanitizer:-no}" = no ]; then
-		# From where the original has room for its map and the libraries, and the larger ones
-		# of ours; then the arena has some, or its tables, or the threads, no more.
+		# The limits begin where the original has room for its map and the libraries, and for our larger ones; above
+		# that, first the arena, then its tables, then the threads have room.
 		for ((mib = 64; mib <= 320; mib += times > 1 ? 8 : 24)); do
 			if "$confine" --as=$(((mib - 2) << 20)) "$build/stores_reader" scan \
 				"$scratch/backing/$set" >/dev/null 2>&1; then
@@ -70,7 +71,7 @@ for set in img cifar; do
 	fi
 done
 
-# Where no arena can be made, and where it is not to be filled by such reads, the page cache is.
+# lmdbio uses the page cache where no arena can be made, and where such reads may not fill one.
 in_the_page_cache() {
 	local name=$1 why=$2 line
 
@@ -80,7 +81,7 @@ in_the_page_cache() {
 		2>"$scratch/log")
 	equal "${name}_sees_the_same" "$(original scan "$scratch/backing/img" | seen)" "$(echo "$line" | seen)"
 	judge "${name}_says_so" grep -q "page cache, reads by pread ($why)" "$scratch/log"
-	# One leaf: nothing is read ahead, each value is two requests. By page faults they are thousands.
+	# One leaf: nothing is read ahead, and each value takes two requests. Page faults would take thousands.
 	at_most "${name}_requests" "$(slowfs_stat requests)" 220
 	at_most "${name}_bytes" "$(slowfs_stat bytes)" $(($(file_size img) * 21 / 20))
 }
@@ -90,7 +91,7 @@ in_the_page_cache "no_memory_files" "no shared memory can be made" "$confine" --
 LMDBIO_STORE=cache LMDBIO_IO=direct \
 	in_the_page_cache "direct_reads_asked_for" "direct reads pass the page cache by" env
 
-# A data set in many files: the program's descriptors are not used up by ours.
+# A data set in many files: lmdbio does not use up the program's descriptors.
 shards() {
 	LD_LIBRARY_PATH=$1 timeout -s KILL $seconds "$confine" --nofile=100 /usr/bin/python3 -c '
 import hashlib, lmdb, sys
@@ -112,7 +113,7 @@ if [ "${with_sanitizer:-no}" = no ]; then
 	equal "shards_leave_descriptors" "$(shards "" "$scratch/backing")" "$(shards "$apart" "$scratch/mount")"
 fi
 
-# Of another user's file the kernel does not tell what is in memory: what is there is not asked for.
+# The kernel does not tell which pages of another user's file are in memory: lmdbio still sends no requests for them.
 if [ "$(id -u)" = 0 ] && [ "$(stat -f -c %T "$apart")" = ext2/ext3 ]; then
 	cp -r "$scratch/backing/cifar" "$apart/theirs"
 	chmod -R a+rX "$apart/theirs"
@@ -127,8 +128,7 @@ else
 	echo "-- warm_file_of_another_user: not tried where one is not root or the files are not on ext4"
 fi
 
-# A /dev/shm of 1 MiB is what containers have. The data set may lie in the old one: its mount is
-# taken along.
+# Containers have a /dev/shm of 1 MiB. The data set may lie in the old /dev/shm: that mount is kept.
 if unshare -m true 2>/dev/null; then
 	# shellcheck disable=SC2016
 	limited "small_dev_shm" img unshare -m sh -c '

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what it may cost on a file system that counts to look records up by their
-# keys, one after another or each n-th, as loaders do that go through a data set in order.
+# Checks what lookups of records by key may cost on a file system that counts, one after another or each n-th, as
+# loaders do that go through a data set in order.
 # shellcheck disable=SC2017 # whole records, then bytes
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
@@ -9,12 +9,12 @@ slowfs_require
 stores_alone "$@"
 stores_begin
 
-# Requests before a pattern can be seen, some of them with what lies around a record.
+# Requests before a pattern can be seen, some of which also read what lies around a record.
 opening_requests=24
 opening_bytes=$((1024 * 1024))
 faults=20
 
-# lookups NAME SET REQUESTS BYTES ARGUMENT...: at most so much, of three tries the best.
+# lookups NAME SET REQUESTS BYTES ARGUMENT...: the best of three tries costs at most this much.
 lookups() {
 	local name=$1 set=$2 most=$3 bytes_most=$4 try line requests bytes
 
@@ -33,7 +33,7 @@ lookups() {
 	at_most "${name}_major_faults" "$(field major "$line")" "$faults"
 }
 
-# What all of a file may cost.
+# What reading a whole file may cost.
 all_requests() {
 	echo $(($(file_size "$1") * 11 / 10 / 1048576 + opening_requests))
 }
@@ -56,7 +56,8 @@ for set in img cifar small; do
 	done
 done
 
-# Each eighth: of large values those alone, in a request or two each; small ones lie too close.
+# Each eighth record: of large values only those are read, in a request or two each; small values lie too close
+# together.
 for how in "" --set --renew --nordahead; do
 	# shellcheck disable=SC2086
 	lookups "eighth_of_img${how/--/_}" img $((600 / 8 * 3 / 2 + opening_requests)) \
@@ -64,7 +65,7 @@ for how in "" --set --renew --nordahead; do
 done
 lookups eighth_of_cifar cifar "$(all_requests cifar)" "$(all_bytes cifar)" --records=20000 --stride=8
 
-# What all processes of a node want is read as one would read it, in a request each MiB.
+# What all processes of a node ask for is read as one process would read it, in a request a MiB.
 together() {
 	local i pids=""
 

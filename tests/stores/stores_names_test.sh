@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# The node's budget holds while another user has the names that readers meet by, and nearly holds where
-# readers cannot meet at all.
+# The node's budget holds while another user has the names by which readers find each other, and nearly holds where
+# readers cannot find each other at all.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 stores_needs_users
@@ -13,8 +13,8 @@ for ((i = 0; i < sets; i++)); do
 	expected[i]=$(original scan "$scratch/backing/set$i" | seen)
 done
 
-# readers NAME WHICH CONFINE MIB MEMORY-FILES: what twelve readers of six sets take at most. Makers of the same memory
-# wait for each other for longer than a busy machine keeps one from its processor.
+# readers NAME WHICH CONFINE MIB MEMORY-FILES: what twelve readers of six sets take at most. Processes that make the
+# same memory wait for each other for longer than a busy machine keeps one of them off its processors.
 readers() {
 	local mib files rc=0
 
@@ -30,13 +30,13 @@ readers() {
 	nothing_left "$1"
 }
 
-# One memory file for each set, and one in which they divide the budget. Readers that are through give
-# nothing back, so that a later set comes on top: at worst 1, 1/2 ... 1/6 of the budget. 8 MiB for tables.
+# One memory file for each set, and one in which the sets divide the budget. Readers that have finished give nothing
+# back, so that each later set adds its share: at worst 1, 1/2 ... 1/6 of the budget. 8 MiB for tables.
 most=$((budget * 245 / 100 + 8)) files=$((sets + 1))
 for which in none purse sets all gone lists; do
 	readers "names_held_$which" $which "" $most $files
 done
-# Each reader by itself counts the others and takes an even part: at worst 1/2, 1/2, 1/3 ... 1/12.
+# Each reader counts the others by itself and takes an even part: at worst 1/2, 1/2, 1/3 ... 1/12.
 confine=$build/stores_confine
 for call in socket bind; do
 	readers "names_refused_by_$call" none "$confine --refuse=$call:EPERM" $((budget * 26 / 10 + 8)) $((2 * sets))

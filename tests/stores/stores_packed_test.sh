@@ -16,7 +16,8 @@ for chunk in 1m 128k; do
 	"$convert" -q --relayout --chunk-size=$chunk "$scratch/backing/plain" "$scratch/backing/$chunk"
 done
 
-# epoch SET SEED [VARIABLE=VALUE...]: all values in no order by a new process, whose answers are the original's.
+# epoch SET SEED [VARIABLE=VALUE...]: a new process reads all values in random order; its answers must be the
+# original's.
 epoch() {
 	local set=$1 seed=$2
 
@@ -37,26 +38,26 @@ for set in 1m 128k; do
 	size=$(stat -c %s "$scratch/backing/$set/data.mdb.zst")
 	chunks=$("$top_builddir/tools/lmdbio-stat" --chunks "$scratch/backing/$set" |
 		awk '$1 ~ /^[0-9]+$/ && NF == 6' | wc -l)
-	# Memory has room: each chunk once.
+	# Memory has room: each chunk is decompressed once.
 	slowfs_drop
 	epoch $set 1
 	at_most "chunks_of_${set}_that_memory_holds" "$decompressed" "$chunks"
-	# It has not: a value costs its chunk.
+	# Memory has too little room: each value costs its chunk.
 	slowfs_drop
 	epoch $set 2 LMDBIO_MEMORY=4M
 	at_most "chunks_of_${set}_in_less_memory" "$decompressed" $((records + chunks / 8))
 	at_most "bytes_of_${set}_in_less_memory" "$bytes" $((size + size / 10 + 393216))
-	# The container is in memory now: a process that comes later reads what opening it takes.
+	# The page cache holds the container now: a later process reads only what opening it takes.
 	epoch $set 3 LMDBIO_MEMORY=4M
 	at_most "chunks_of_${set}_in_its_second_epoch" "$decompressed" $((records + chunks / 8))
 	at_most "bytes_of_${set}_in_its_second_epoch" "$bytes" 393216
-	# Direct reads are what was asked for.
+	# Direct reads were asked for, so they reach storage.
 	epoch $set 4 LMDBIO_MEMORY=4M LMDBIO_IO=direct
 	judge "direct_reads_of_${set}_reach_storage" test "$bytes" -gt "$size"
 done
 equal packed_values_are_the_originals 0 $wrong
 
-# A page cache that cannot keep the container either is left alone.
+# Where the page cache cannot keep the container either, lmdbio passes it by.
 if group_make 12; then
 	LD_LIBRARY_PATH=$library LMDBIO_VERBOSE=1 LMDBIO_MEMORY=4M "$build/stores_reader" --count=0 get \
 		"$scratch/mount/1m" 2> "$scratch/told" > "$scratch/log"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# A sandbox that refuses a system call costs neither right answers, nor the memory budget, nor a
-# container's readability: each call in turn, with each of the codes that sandboxes use.
+# A sandbox that refuses a system call costs neither right answers, nor the memory budget, nor the ability to read a
+# container: each call in turn, with each of the codes that sandboxes return.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 stores_alone "$@"
@@ -16,7 +16,7 @@ whole[img]=$(original scan "$scratch/backing/img" | seen)
 whole[packed]=${whole[img]}
 whole[cifar]=$(original --records=3000 --count=500 get "$scratch/backing/cifar" | seen)
 
-# reads NAME SET COMMAND-TO-READ...: as reader does, confined; its line in $line.
+# reads NAME SET COMMAND-TO-READ...: as reader does, confined; its line is in $line.
 reads() {
 	local name=$1 set=$2 rc=0
 
@@ -38,14 +38,14 @@ for call in $("$confine" --list); do
 	done
 done
 
-# A forked child has nothing of its parent's memory in hand, also where it inherits the maps.
+# A forked child holds none of its parent's memory, even where it inherits the maps.
 hash=$(original scan "$scratch/backing/img" | cut -d ' ' -f 3)
 for set in img packed; do
 	ran "forks_of_$set" env LD_LIBRARY_PATH="$library" LMDBIO_STORE=arena "$confine" --refuse=madvise:EPERM \
 		"$build/stores_fork" "$scratch/backing/$set" 300 "$hash" 1
 done
 
-# What cannot be opened leaves no descriptor, however few there may be.
+# A failed opening leaves no descriptor, however few descriptors are allowed.
 head -c 100000 "$scratch/backing/packed/data.mdb.zst" >"$scratch/cut.zst"
 mkdir "$scratch/backing/cut"
 mv "$scratch/cut.zst" "$scratch/backing/cut/data.mdb.zst"

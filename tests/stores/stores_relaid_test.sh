@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that of a relaid container every value costs one chunk and the index, and
-# what the free pages for that cost.
+# Checks that every value of a relaid container costs one chunk and the index, and what the free pages cost that this
+# takes.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
@@ -12,21 +12,21 @@ stat=$top_builddir/tools/lmdbio-stat
 records=40
 [ "$times" = 1 ] || records=300
 
-# Of the second, half of each value compresses to nothing.
+# Half of each value of the second set compresses to nothing.
 for set in "noise 0" "half 50"; do
 	name=${set% *}
 	make_set "plain-$name" $records 196620 "${set#* }"
 	mkdir "$scratch/backing/$name" "$scratch/backing/back-$name"
 	"$convert" -q --relayout "$scratch/backing/plain-$name" "$scratch/backing/$name"
 	"$convert" -q --to=lmdb "$scratch/backing/$name" "$scratch/backing/back-$name"
-	# The same without borders, by way of a data file.
+	# The same set laid out without regard to chunk borders, by way of a data file.
 	"$convert" -q --to=lmdb --relayout "$scratch/backing/plain-$name" "$scratch/tight.mdb"
 	"$convert" -q "$scratch/tight.mdb" "$scratch/tight.zst"
 	tight=$(stat -c %s "$scratch/tight.zst")
 	data=$(stat -c %s "$scratch/tight.mdb")
 	at_most "${name}_container_bytes" "$(stat -c %s "$scratch/backing/$name/data.mdb.zst")" \
 		$((tight + tight / 200))
-	# 5 values of 49 pages in the 256 of a chunk.
+	# A chunk of 256 pages has room for 5 values of 49 pages.
 	at_most "${name}_data_bytes" "$(stat -c %s "$scratch/backing/back-$name/data.mdb")" \
 		$((data + data * 6 / 100))
 	judge "${name}_tight_container_has_values_across" sh -c \
@@ -43,8 +43,8 @@ for name in noise half; do
 	set -- $("$stat" --chunks "$scratch/backing/$name" | awk '
 		$1 ~ /^[0-9]+$/ && NF == 6 { if ($3 > most) most = $3; end = $2 + $3 }
 		END { print most, end }')
-	# The header and the tail come in blocks, once to be read and once for the file's identity, and
-	# the tail's first block may hold a chunk's end.
+	# The header and the tail are read in blocks, once for their content and once for the file's identity, and the
+	# tail's first block may hold the end of a chunk.
 	limit=$(($1 + size - $2 + 6 * 4096 + 65536))
 	worst=0 wrong=0 chunks=0
 	for ((record = 0; record < records; record++)); do
@@ -63,7 +63,7 @@ for name in noise half; do
 done
 slowfs_stop
 
-# The original finds the free pages, and its second transaction, as ever, writes into them.
+# The original finds the free pages, and its second transaction writes into them, as always.
 back=$scratch/backing/back-half
 value=$(head -c 12000 /dev/zero | tr '\0' x)
 # load FROM END: records of three pages.

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that each counter tells what was seen from outside: by the file system
-# that counts, by the program that adds up its values and takes the time, by the sizes of the files.
+# Checks each counter against what was seen from outside: by the file system that counts, by the program that adds up
+# its values and takes the time, and in the sizes of the files.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
 stores_alone "$@"
 stores_begin
-latency=10000 # microseconds, where waiting is the question
+latency=10000 # microseconds, for the cases about waiting
 
 # at_least WHAT VALUE LIMIT
 at_least() {
@@ -20,15 +20,15 @@ at_least() {
 	fi
 }
 
-# opened SET: from here on slowfs counts what lmdbio asks for; what opening costs, the original asks
-# the page cache for, which has it now.
+# opened SET: from here on slowfs counts only what lmdbio asks for: the pages that opening the set needs are in the
+# page cache now.
 opened() {
 	cold
 	reader --count=0 get "$scratch/mount/$1" >/dev/null
 	slowfs_reset
 }
 
-# counted COMMAND...: its last line, and its counters for those below.
+# counted COMMAND...: sets $line to the command's last line, and leaves its counters for the functions below.
 counted() {
 	rm -f "$scratch/stats"
 	line=$(LD_LIBRARY_PATH=$library LMDBIO_STATS=$scratch/stats "$@" | tail -n 1) || true
@@ -39,7 +39,7 @@ told() {
 	sed -n "s/.*\"$1\": \([0-9]*\)[,}].*/\1/p" "$scratch/stats"
 }
 
-# none NAME COUNTER...: nothing of that has happened.
+# none NAME COUNTER...: these counters are 0.
 none() {
 	local name=$1 counter
 
@@ -49,13 +49,13 @@ none() {
 	done
 }
 
-# serves NAME: what the program says that it got.
+# serves NAME: the counter of served bytes is what the program says that it got.
 serves() {
 	equal "${1}_served_bytes" "$(echo "$line" | cut -d' ' -f2)" "$(told served_bytes)"
 }
 
-# asks NAME SET: what storage says that it was asked. The kernel cuts a request of more than 1 MiB,
-# which nobody makes ahead of need.
+# asks NAME SET: the counters of requests are what slowfs has counted. The kernel splits a request of more than 1 MiB;
+# no read ahead of need is that large.
 asks() {
 	local found requests ahead
 
@@ -89,15 +89,15 @@ equal "single_reads_storage_requests" "$(slowfs_stat img/data.mdb:requests)" "$(
 equal "single_reads_waits" "$(told storage_requests)" "$(told waits)"
 at_least "single_reads_storage_requests" "$(told storage_requests)" 200
 at_least "single_reads_hits_arena_own" "$(told hits_arena_own)" "$(told storage_requests)"
-# A value is populated at a time, and in a second part where it crosses a border of chunks; then the
-# program takes hardly a fault.
+# lmdbio populates one value at a time, in two parts where the value crosses a border of chunks; then the program
+# takes hardly a page fault.
 at_least "single_reads_populate_calls" "$(told populate_calls)" 200
 at_most "single_reads_populate_calls" "$(told populate_calls)" "$(told hits_arena_own)"
 at_most "single_reads_minor_faults" "$(field minor "$line")" $((200 * 48 / 4))
 none "single_reads" prefetch_requests prefetch_bytes prefetch_used streams_started streams_broken huge_bytes \
 	hits_arena_peer evictions at_rest fallbacks
 
-# Of single pages nothing is worth populating.
+# Single pages are not worth populating.
 opened cifar
 counted env LMDBIO_PREFETCH=0 "$program" --records=20000 --count=50 get "$scratch/mount/cifar"
 serves "single_pages"
@@ -116,12 +116,12 @@ for way in "scan" "--backward scan"; do
 	at_least "${name}_prefetch_used" "$(told prefetch_used)" $(($(told prefetch_bytes) * 9 / 10))
 	equal "${name}_streams_started" 1 "$(told streams_started)"
 	at_least "${name}_hits_arena_own" "$(told hits_arena_own)" "$(chunks img)"
-	# Half a huge page is populated with the other half.
+	# Both halves of a huge page are populated at once.
 	at_least "${name}_populate_calls" "$(told populate_calls)" $(($(chunks img) / 2))
 	none "$name" streams_broken hits_arena_peer evictions at_rest fallbacks
 done
 
-# Broken off, with much on its way that nobody comes for.
+# A scan that is broken off, with much in flight that no reader takes.
 for way in "scan" "--backward scan"; do
 	name=broken_${way#--}
 	name=${name/ /_}
@@ -163,7 +163,7 @@ at_least "page_cache_hits_cache" "$(told hits_cache)" $(($(chunks img) - 1))
 judge "page_cache_is_no_bottleneck" grep -q '"verdict": "I/O is not your bottleneck: waited 0.000 ' "$scratch/stats"
 none "page_cache" storage_requests storage_bytes waits wait_ns hits_arena_own hits_arena_peer evictions
 
-# --- what another process has brought ---
+# --- what another process has read ---
 cold
 mkfifo "$scratch/hold" "$scratch/held"
 exec 9<>"$scratch/hold"
@@ -175,7 +175,7 @@ slowfs_reset
 counted "$program" scan "$scratch/mount/img" 9>&- 6<&-
 serves "second_process"
 equal "second_process_storage_bytes" 0 "$(slowfs_stat img/data.mdb:bytes)"
-# The chunk in front may be the page cache's, since the meta pages were read.
+# The chunk in front may come from the page cache, which holds it since the meta pages were read.
 at_least "second_process_hits_arena_peer" "$(told hits_arena_peer)" $(($(chunks img) - 1))
 at_most "second_process_hits_arena_peer" "$(told hits_arena_peer)" "$(chunks img)"
 none "second_process" storage_requests storage_bytes waits wait_ns hits_arena_own evictions
@@ -184,15 +184,15 @@ wait "$holder" 2>/dev/null || true
 exec 6<&- 9>&-
 
 # --- short of memory ---
-# 16 MiB at least are there for each. Whatever is in memory beyond that has made something else go.
+# Each process gets at least 16 MiB. What it holds beyond that has evicted something else.
 opened cifar
 counted env LMDBIO_STORE=arena LMDBIO_MEMORY=16M "$program" scan "$scratch/mount/cifar"
 serves "short_of_memory"
 at_least "short_of_memory_evictions" "$(told evictions)" $(($(chunks cifar) - 32))
 none "short_of_memory" hits_arena_peer
-# So little that values are left to the file's own map, which is asked for them as well. What the
-# program faults in, when it comes back to a pointer, is the kernel's to ask for; lmdbio's read of it, which counts, finds
-# it in the page cache then.
+# With so little memory values are left to the file's own map, for which storage is asked as well. When the program
+# comes back to a pointer, the kernel reads the page that it faults in; lmdbio's own read, which counts, then finds it
+# in the page cache.
 opened img
 counted env LMDBIO_STORE=arena LMDBIO_MEMORY=1M "$program" --records=200 keep "$scratch/mount/img"
 judge "no_memory_at_rest" [ "$(told at_rest)" -gt 0 ]
