@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that no byte is taken for come because MPI says so: where a receive that is
-# told as complete lacks a half, the servers of a job and its batch loaders read storage instead, and
-# staging fails on all ranks.
+# Checks that no byte counts as received only because MPI says so: if a receive that is reported as complete lacks
+# half of its bytes, the servers of a job and its batch loaders read storage instead, and staging fails on all ranks.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"
 stores_alone "$@"
@@ -13,7 +12,7 @@ stage=$top_builddir/tools/lmdbio-stage
 broken=$top_builddir/tests/mpi/.libs/broken_receive.so
 export BROKEN_RECEIVES=$scratch/broken
 
-# some NAME: receives were broken, and how many.
+# some NAME: some receives were broken; says how many.
 some() {
 	judge "$1_has_lost_halves" test -s "$BROKEN_RECEIVES"
 	echo "-- $1: $(grep -c broken "$BROKEN_RECEIVES") receives lost a half"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# A data set or a container that changes while the machine's clock is set back, so that a later state has the
-# earlier times: no process, shared memory, server, staged copy, stage file or job takes one state's bytes for the
-# other's. slowfs tells the times of such a clock.
+# A data set or a container changes while the machine's clock is set back, so that a later state has the earlier
+# times: no process, shared memory, server, staged copy, stage file or job takes one state's bytes for the other's.
+# slowfs reports the times of such a clock.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -20,7 +20,7 @@ export LD_LIBRARY_PATH=
 node=$LMDBIO_NODE
 cd "$scratch"
 
-# loads DIRECTORY OPTION...: what a batch loader with little memory brings.
+# loads DIRECTORY OPTION...: what a batch loader with little memory reads.
 loads() {
 	local set=$1
 
@@ -28,12 +28,12 @@ loads() {
 	"$top_builddir/tests/loader/loader_read" --memory=1048576 --epochs=2 "$@" "$set" 2> said
 }
 
-# sums: of the records of each epoch, without what it took.
+# sums: the lines of each epoch's records, without what they cost.
 sums() {
 	sed -n 's/^\(epoch .*\) storage .*/\1/p'
 }
 
-# Three data sets that their meta pages do not tell apart: the same keys and sizes, other values.
+# Three data sets whose meta pages are the same: the same keys and sizes, other values.
 mkdir backing one two three
 "$top_builddir/tests/stores/stores_make" one 60 98316
 rm -f one/lock.mdb
@@ -55,7 +55,8 @@ reads() {
 	LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_STORE=$1 LMDBIO_VERBOSE=1 "$reader" mount/img > seen 2> said
 }
 
-# become STATE HOURS: through the mount, as all its users do; then the clock is so many hours behind.
+# become STATE HOURS: changes the data set through the mount, as all its users do; then sets the clock back by HOURS
+# hours.
 become() {
 	local file=backing/img/data.mdb$kind
 
@@ -73,7 +74,7 @@ become() {
 	mv time.now time.before
 }
 
-# One server for each of two nodes, which bring chunks from each other.
+# One server for each of two nodes, which send each other chunks.
 serve_begin() {
 	mpi_job 2 2 "$serve" > serve.log 2>&1 8>&- 9<&- &
 	served=$!
@@ -90,7 +91,7 @@ serve_end() {
 	wait "$served" || true
 }
 
-# A loader that is killed leaves its file on the local disk, where it has one by then.
+# A killed loader leaves its file on the local disk, once it has one.
 kill_loader() {
 	"$top_builddir/tests/loader/loader_read" --memory=1048576 --stage=ssd --epochs=1000000 mount/img > loaded 2> said &
 	loader=$!
@@ -102,7 +103,7 @@ kill_loader() {
 	wait "$loader" 2> /dev/null || true
 }
 
-# each_reads STATE: new readers of both nodes, by each store, of the old copy and by a loader with a local disk.
+# each_reads STATE: new readers of both nodes, with each store, beside the old copy, and a loader with a local disk.
 each_reads() {
 	for number in 0 1; do
 		for store in arena cache; do
@@ -133,7 +134,7 @@ attack() {
 	each_reads one
 	become two 2
 	each_reads two
-	# The copy of one is still there.
+	# The copy of state one is still there.
 	staging 1 1 --to=to mount/img
 	kill_loader
 	become three 5

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that the nodes of a job read a container from storage once, together, and
-# a staged one never, and that all of its ranks see what the original sees of the data.
+# Checks that the nodes of a job together read a container from storage once, and do not read a staged one at all, and
+# that all ranks see what the original sees of the data.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
@@ -17,9 +17,9 @@ rm -r "$scratch/backing/plain"
 declare -A first=([packed]=0 [relaid]=$((2 * 2200000)))
 slowfs_start "$scratch/backing" "$scratch/mount"
 
-# Each program reads the header and the index for itself, and of large chunks the first one of each node
-# may come twice: a single value is not waited for. Whom a busy machine keeps waiting goes without the
-# server, so that counts only if it happens each time.
+# Each program reads the header and the index for itself, and the first large chunk of each node may be read twice: a
+# single value is not waited for. On a busy machine a rank that waits too long reads storage itself, so only a cost
+# that recurs in every try counts.
 for set in packed relaid; do
 	most=$(($(stat -c %s "$scratch/backing/$set/data.mdb.zst") * 103 / 100 + ${first[$set]}))
 	for try in $job_tries; do
@@ -33,7 +33,7 @@ for set in packed relaid; do
 	at_most "${set}_job_bytes" "$bytes" "$most"
 	job_left "${set}_job"
 done
-# Held in the nodes' memory, each chunk is read once and no program reads any.
+# Held in the nodes' memory, each chunk is read once, and no program reads any.
 for set in packed relaid; do
 	size=$(stat -c %s "$scratch/backing/$set/data.mdb.zst")
 	cold
@@ -49,7 +49,7 @@ for set in packed relaid; do
 	job_left "${set}_held"
 done
 
-# One bit is enough for every rank to hear of it.
+# One wrong bit gives every rank an error.
 mkdir "$scratch/backing/bad"
 cp "$scratch/backing/packed/data.mdb.zst" "$scratch/backing/bad/data.mdb.zst"
 printf '\377\377\377' |

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks whether what the ranks of a job convert together is what one process
-# makes of it, and that no half of it is left when one of them fails.
+# Checks that the ranks of a job together make the same file as one process, and that no half of it is left when one
+# of them fails.
 # shellcheck disable=SC2317
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
@@ -23,7 +23,7 @@ convert_clean() {
 	mpi_sweep
 }
 
-# together RANKS NODES OPTION...: what it says is in out and err, its status in rc. mpiexec would read
+# together RANKS NODES OPTION...: converts; leaves the output in out and err, and the status in rc. mpiexec would read
 # the input of a loop around it.
 together() {
 	together_ranks=$1
@@ -43,7 +43,7 @@ mkdir img cifar
 "$make" img 150 196620 50
 "$make" cifar 4000 3090 50
 
-# --- the same file, whoever makes it; by night every number of ranks makes each ---
+# --- the same file, whatever number of ranks makes it; at night every number makes each ---
 numbers="1 2 3 4"
 while read -r name source options; do
 	# shellcheck disable=SC2086
@@ -76,7 +76,7 @@ for i in 1 2 3 4 5; do echo "file $i" > files/$i.txt; done
 together 2 1 --quiet --to=container files import.zst
 judge import_by_ranks_is_that_of_one cmp one-import.zst import.zst
 
-# Without the launcher's connection, which another process then has, each is alone.
+# Without the launcher's connection, which another process then has, each rank works alone.
 # shellcheck disable=SC2016
 mpi_job 2 1 env -u PMI_FD sh -c '"$0" --quiet --to=container img alone-"$PMI_RANK".zst' "$convert" \
 	< /dev/null
@@ -103,7 +103,7 @@ judge source_that_is_missing_is_refused test $rc -eq 2
 together 3 1 --verify --json --to=container img verified.zst
 judge ranks_convert_and_verify test $rc -eq 0
 judge one_summary_is_told test "$(grep -c '"verified":true' out)" -eq 1
-# The ranks have the source open themselves.
+# The ranks themselves have the source open.
 cp -r cifar gone
 together 3 1 --rm --quiet --to=container --chunk-size=64k gone removed.zst
 judge ranks_remove_the_source test $rc -eq 0 -a ! -e gone/data.mdb
@@ -114,8 +114,8 @@ whole_or_nothing() {
 	[ ! -e cut.zst ] || "$convert" --verify --quiet --to=container cifar cut.zst
 }
 
-# Once so many 512-byte blocks of the part are written. Not before there is one: until the ranks have
-# met, MPICH's launcher asks for a second signal.
+# Interrupts the job once the partial file has so many 512-byte blocks. Not before there is a partial file: until the
+# ranks have met, MPICH's launcher asks for a second signal.
 for blocks in 0 2048 8192; do
 	timeout -k 5 300 mpiexec -n 3 "$convert" --quiet --to=container -12 cifar cut.zst < /dev/null > out 2> err &
 	until [ "$(stat -c %b .cut.zst.lmdbio-partial 2> /dev/null || echo -1)" -ge $blocks ] || ! kill -0 $! 2> /dev/null; do

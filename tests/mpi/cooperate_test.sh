@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks how much of storage a job of several nodes may read, and that all of its
-# ranks see what the original sees.
+# Checks how much a job of several nodes reads from storage, and that all ranks see what the original sees.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
@@ -13,9 +12,9 @@ for set in img cifar; do
 	whole[$set]=$(original scan "$scratch/backing/$set" | seen)
 done
 
-# cooperates SET RANKS NODES MEMORY: two epochs cost one reading, with that much memory a node. It is made
-# again when it cost too much: whom a machine that is busy with other things keeps waiting goes without the
-# server, so that counts only if it happens each time.
+# cooperates SET RANKS NODES MEMORY: two epochs read storage once, with MEMORY on each node. The job is repeated if it
+# read more: on a busy machine a rank that waits too long reads storage itself, so only a cost that recurs in every
+# try counts.
 cooperates() {
 	local name=$1_of_$2_ranks_on_$3_nodes_with_$4 try bytes requests most_bytes most_requests
 
@@ -44,7 +43,7 @@ done
 # No node has memory for all of it, together they have.
 cooperates img 4 2 88M
 cooperates cifar 4 4 80M
-# What comes lands where it stays, unless the kernel makes no huge pages of shared memory.
+# Received bytes land where they stay, unless the kernel makes no huge pages of shared memory.
 if mpi_huge_pages; then
 	LMDBIO_VERBOSE=1 LMDBIO_MEMORY=256M job_read 4 2 1 img
 	equal "huge_pages_see_the_same" "${whole[img]}" "$(job_seen 1)"
@@ -66,7 +65,7 @@ if unshare -n true 2>/dev/null; then
 	lmdbio_run=$there
 fi
 
-# What exceeds all memory goes back to storage, in requests as large.
+# What exceeds all memory is read from storage again, in requests as large.
 for try in $job_tries; do
 	LMDBIO_MEMORY=16M job_read 4 2 2 img
 	equal "short_memory_sees_the_same" "${whole[img]}" "$(job_seen 2)"

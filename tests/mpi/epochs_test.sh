@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what an epoch after the first asks storage for, where the memory of all nodes
-# together holds the data set and the programs keep it open: nothing; and the other nodes: not for all again.
+# Checks what an epoch after the first reads where the memory of all nodes together holds the data set and the
+# programs keep it open: nothing from storage, and less than all of it from the other nodes.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
@@ -13,12 +13,12 @@ export SETS_READER=$top_builddir/tests/mpi/sets_reader SETS_GATE=$scratch/gate j
 # shellcheck disable=SC2016
 epochs_part='exec "$SETS_READER" 2 "$job_set" >"$job_scratch/told.$PMI_RANK"'
 
-# told LINES RANKS: whether each rank has told so many lines.
+# told LINES RANKS: whether each rank has printed so many lines.
 told() {
 	[ "$(cat "$scratch"/told.* 2>/dev/null | wc -l)" -eq $(($1 * $2)) ]
 }
 
-# told_wait LINES RANKS: until all have told those, or the job has ended.
+# told_wait LINES RANKS: waits until all ranks have printed those lines, or the job has ended.
 told_wait() {
 	until told "$1" "$2" || ! kill -0 "$job" 2>/dev/null; do
 		sleep 0.01
@@ -30,8 +30,8 @@ log_rows() {
 	grep " $set/data.mdb\$" "$scratch/mount/.slowfs/log" || true
 }
 
-# log_judge ROWS: the bytes of the first ROWS reads of the log, and those that later ones have in common
-# with them: what was still read ahead when the second epoch began is none of these.
+# log_judge ROWS: prints the bytes of the first ROWS reads of the log, and those that later reads have in common with
+# them. Bytes that were still being read ahead when the second epoch began are none of the latter.
 log_judge() {
 	log_rows | python3 -c '
 import sys
@@ -47,7 +47,7 @@ for row, line in enumerate(sys.stdin):
 print(first, again)' "$1"
 }
 
-# epoch_seen LINE: what all ranks saw together in that epoch.
+# epoch_seen LINE: what all ranks together saw in that epoch.
 epoch_seen() {
 	local file
 
@@ -57,8 +57,8 @@ epoch_seen() {
 	job_seen "$1"
 }
 
-# epochs SET RANKS NODES MEMORY: the bytes of the first, in first, and what the second read of them again,
-# in second.
+# epochs SET RANKS NODES MEMORY: sets first to the bytes of the first epoch, and second to those of them that the
+# second epoch read again.
 epochs() {
 	local rows
 
@@ -76,9 +76,8 @@ epochs() {
 	read -r first second < <(log_judge "$rows")
 }
 
-# second_epoch SET RANKS NODES MEMORY: of no byte, made again when it cost some: whom a machine that
-# is busy with other things keeps waiting goes without the server, so that counts only if it happens each
-# time.
+# second_epoch SET RANKS NODES MEMORY: the second epoch reads no byte again. The job is repeated if it did: on a busy
+# machine a rank that waits too long reads storage itself, so only a cost that recurs in every try counts.
 second_epoch() {
 	local name=second_epoch_of_$1_of_$2_ranks_on_$3_nodes_with_$4 whole try
 
@@ -92,24 +91,24 @@ second_epoch() {
 	[ "$rc" = 0 ] || cat "$scratch/job.log"
 	equal "${name}_first_sees_the_same" "$whole" "$(epoch_seen 1)"
 	equal "${name}_sees_the_same" "$whole" "$(epoch_seen 2)"
-	# Else nothing was counted.
+	# Otherwise nothing was counted.
 	judge "${name}_follows_one_that_read" test "$first" -ge "$(($(file_size "$1") * 9 / 10))"
 	equal "${name}_bytes" 0 "$second"
 	job_left "$name"
 }
 
-# Each node holds all of it; then no node does, all together do.
+# Each node holds all of it; in the third job no node does, but all together do.
 second_epoch img 2 2 256M
 second_epoch img 4 2 256M
 second_epoch cifar 4 4 80M
-# The same, with two ranks for the little room that a node has besides its part: what a cursor stands on
-# stays, for else it comes back by a page fault of the file's own map.
+# The same, with two ranks that share the little room that a node has besides its part. The pages at which a cursor
+# stands stay there: otherwise they would come back by a page fault of the file's own map.
 second_epoch img 4 2 88M
-# Nearly all of a node's memory is its part of the set.
+# A node's part of the set takes nearly all of its memory.
 second_epoch cifar 4 2 72M
 
-# kept SET RANKS NODES MEMORY MIB: what the nodes ask of one another in four epochs. With nothing kept from
-# one to the next it would be four times what is not a node's own.
+# kept SET RANKS NODES MEMORY MIB: the nodes ask one another for at most MIB in four epochs. If nothing were kept from
+# one epoch to the next, they would ask for four times what is not a node's own.
 kept() {
 	local name=kept_of_$1_of_$2_ranks_on_$3_nodes_with_$4 most=$(($(file_size "$1") * 101 / 100)) bytes others try
 
@@ -133,11 +132,11 @@ kept() {
 	job_left "$name"
 }
 
-# 456 and 1311 with nothing kept; there is room for 26 chunks of 57, and for 31 of 82.
+# 456 and 1311 MiB if nothing is kept; a node has room for 26 chunks of the others' 57, and for 31 of 82.
 kept img 2 2 104M 340
 kept cifar 4 4 80M 1000
 
-# Each rank reads all of the set in an order of its own, once and again, one program after another.
+# Each rank reads all of the set twice, each time in an order of its own and by a new program.
 # shellcheck disable=SC2016
 shuffled_part='
 	for epoch in 1 2; do

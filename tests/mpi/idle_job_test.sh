@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# The service of nodes whose programs compute takes next to no processor time.
+# While a node's programs compute, its server takes next to no processor time.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
 make_set img 100 98316
 slowfs_start "$scratch/backing" "$scratch/mount"
 
-# used JOB SERVERS PROGRAMS: what the programs have told, the largest of each.
+# used JOB SERVERS PROGRAMS: the largest processor time of a server and of a program, as the programs print them.
 used() {
 	[ "$job_status" = 0 ] || cat "$scratch/job.log"
 	grep -E '^-?[0-9]+ -?[0-9]+ [0-9]+ [0-9]+$' "$scratch/job.log" >"$scratch/used" || true
@@ -25,7 +25,7 @@ cold
 job_run 2 2 "$top_builddir/tests/mpi/idle_reader" "$scratch/mount/img"
 used job_that_waits 2 2
 
-# Programs of some ranks have ended: their servers wait for the last program.
+# The programs of some ranks have ended: their servers wait for the last program.
 # shellcheck disable=SC2016
 job_run 4 4 bash -c '[ "$PMI_RANK" = 3 ] || set -- "$@" once; exec "$@"' - \
 	"$top_builddir/tests/mpi/idle_reader" "$scratch/mount/img"

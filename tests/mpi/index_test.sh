@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks whether ranks that number records together get what one gets alone, the same
-# code when they do not, and read no more for it.
+# Checks that ranks which number records together get what one rank gets alone, or the same code if they do not, and
+# read no more for it.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh

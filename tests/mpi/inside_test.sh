@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that programs with MPI of their own, in whatever way they begin and end it,
-# read the right bytes with the server inside them, and end as they would without.
+# Checks that programs with MPI of their own, however they begin and end it, read the right bytes with the server
+# inside them, and end as they would without it.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
@@ -12,8 +12,8 @@ set_path=$scratch/mount/img
 size=$(file_size img)
 export INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status >/dev/null 2>&1; do sleep 0.05; done"
 
-# inside_run RANKS PROGRAM...: as lmdbio-run --mpi=inside; each rank a node. What it told is in out. With
-# by_hand=_by_hand as LMDBIO_MPI=1 has it, where nobody says which process is the rank.
+# inside_run RANKS PROGRAM...: as lmdbio-run --mpi=inside starts it; each rank is a node. Its output is in out. With
+# by_hand=_by_hand as with LMDBIO_MPI=1, which does not say which process is the rank.
 by_hand=
 inside_run() {
 	local ranks=$1
@@ -26,19 +26,19 @@ inside_run() {
 		"$lmdbio_run" --mpi=inside -- env ${by_hand:+-u LMDBIO_MPI_PID} "$@" >"$scratch/out" 2>"$scratch/err" || rc=$?
 }
 
-# inside_job HOW RANKS: the program.
+# inside_job HOW RANKS: runs the test's program.
 inside_job() {
 	inside_run "$2" "$program" "$1" "$set_path"
 }
 
-# inside HOW RANKS: the same, which ends well.
+# inside HOW RANKS: the same; it must end well.
 inside() {
 	inside_job "$@"
 	equal "$1_with_$2_ranks${by_hand}_ends_well" 0 "$rc"
 	[ "$rc" = 0 ] || cat "$scratch/err"
 }
 
-# sum: of all lines told.
+# sum: of all lines that the ranks have printed.
 sum() {
 	python3 -c '
 import sys
@@ -47,16 +47,16 @@ print(sum(int(l[0]) for l in lines), sum(int(l[1]) for l in lines),
       "%016x" % (sum(int(l[2], 16) for l in lines) % 2**64))' <"$scratch/out"
 }
 
-# refusals WHY: lines that say so.
+# refusals WHY: how many lines say that a node is not served for that reason.
 refusals() {
 	grep -c "^lmdbio: the node \(is\|was\) not served: .*$1" "$scratch/err" || true
 }
 
 expected=$(INSIDE_READY=true "$program" never "$scratch/backing/img")
 
-# served HOW RANKS: the job reads each byte once, where ranks without a server read all of them each. It is made
-# again when it cost more: a rank that a machine with much other work keeps waiting reads a few chunks for itself, so
-# a tenth more counts, and only if it happens each time.
+# served HOW RANKS: the job reads each byte once, where ranks without a server would each read all of them. The job is
+# repeated if it read more: on a busy machine a rank reads a few chunks for itself, so up to a tenth more is allowed,
+# and only a cost that recurs in every try counts.
 served() {
 	local try bytes most=$((size * 110 / 100))
 
@@ -70,7 +70,7 @@ served() {
 	at_most "$1_with_$2_ranks${by_hand}_bytes" "$bytes" "$most"
 }
 
-# An interpreter loads MPI when it has begun, and the last rank opens nothing: nobody waits for it.
+# An interpreter loads MPI after it has begun, and the last rank opens nothing: no rank waits for it.
 interpreted() {
 	local try bytes most=$((size * 110 / 100))
 
@@ -87,7 +87,7 @@ interpreted() {
 	at_most "interpreter_with_$1_ranks_bytes" "$bytes" "$most"
 }
 
-# A single rank: in some of these it has MPI by lmdbio's session alone.
+# A single rank; in some of these forms only lmdbio's session begins MPI.
 for how in plain multiple early single later never; do
 	inside "$how" 1
 	equal "${how}_with_1_rank_sees_the_same" "$expected" "$(sum)"
@@ -96,7 +96,7 @@ done
 job_left programs_with_1
 
 for ranks in 2 4; do
-	# Also before they begin MPI, without it, and whatever threads they ask for.
+	# Also before the programs begin MPI, without MPI, and whatever thread level they ask for.
 	for how in plain multiple early single funneled later never; do
 		served "$how" "$ranks"
 		equal "${how}_with_${ranks}_ranks_says_nothing" 0 "$(refusals .)"
@@ -105,11 +105,11 @@ for ranks in 2 4; do
 	for how in plain multiple; do
 		served "$how" "$ranks"
 	done
-	# Not served, and right all the same: MPI has the threads that were asked for first.
+	# Not served, but right: MPI has the thread level that was asked for first.
 	for how in never single funneled later; do
 		INSIDE_READY=true inside "$how" "$ranks"
 		equal "${how}_with_${ranks}_ranks_by_hand_sees_the_same" "$expected" "$(sum)"
-		# The launcher's node is this machine, however many MPICH plays.
+		# The launcher's node is this machine, however many nodes MPICH makes of it.
 		case $how in
 		single | funneled) equal "${how}_with_${ranks}_ranks_by_hand_is_said_once" 1 \
 			"$(refusals MPI_THREAD_MULTIPLE)" ;;
@@ -117,7 +117,7 @@ for ranks in 2 4; do
 		esac
 	done
 	by_hand=
-	# A rank's child that is linked with MPI as well does not begin it in the rank's name.
+	# A rank's child that is linked with MPI as well does not begin MPI in the rank's place.
 	INSIDE_READY="$INSIDE_READY && INSIDE_READY=true $program never $set_path >&2" inside plain "$ranks"
 	equal "parent_of_another_with_${ranks}_ranks_sees_the_same" "$expected" "$(sum)"
 	equal "child_with_${ranks}_ranks_sees_its_part" "$ranks" "$(grep -c '^[1-9][0-9]* [0-9]* [0-9a-f]*$' "$scratch/err")"
@@ -129,7 +129,8 @@ for ranks in 2 4; do
 		echo "-- no python3-lmdb here"
 	fi
 	job_left "programs_with_$ranks"
-	# A rank that fails ends the job, as it would without a server: served, or before all have come.
+	# A rank that fails ends the job, as it would without a server: while it is served, or before all ranks have begun
+	# MPI.
 	for ready in "$INSIDE_READY" true; do
 		INSIDE_READY=$ready inside_job exit "$ranks"
 		judge "exit_of_one_of_${ranks}_ends_the_job_${ready%% *}" mpi_ended "$rc"
@@ -139,7 +140,7 @@ for ranks in 2 4; do
 	done
 	job_killed=1 job_left "exit_of_one_of_$ranks"
 done
-# A rank that never begins MPI: who is linked with it waits for that, and it is said.
+# One rank never begins MPI: a program that is linked with MPI waits for it, and says so.
 rm -f "$scratch/out" "$scratch/err"
 # shellcheck disable=SC2016
 mpi_job 2 2 bash -c '[ "$PMI_RANK" = 0 ] || exec sleep 100; exec "$@"' - \

@@ -10,7 +10,7 @@ export job_differential=$top_builddir/tests/differential/differential job_operat
 [ -x "$job_differential" ] || skip "the comparisons were not built"
 MPI_SECONDS=$((times * 120))
 
-# agrees NAME RANKS NODES: each rank its own databases, which are the other nodes' to serve in part.
+# agrees NAME RANKS NODES: each rank reads databases of its own, parts of which the other nodes serve.
 agrees() {
 	# shellcheck disable=SC2016
 	LMDBIO_VERBOSE=1 job_run "$2" "$3" sh -c \
@@ -22,7 +22,7 @@ agrees() {
 	[ "$job_status" = 0 ] || grep -v '^lmdbio: ' "$scratch/job.log" | head -40
 }
 
-# Less memory than is worth serving: every rank by itself.
+# With less memory than is worth serving every rank reads by itself.
 LMDBIO_MEMORY=1M agrees operations_with_1M 4 2 alone
 for io in pread direct; do
 	for memory in auto 12M; do

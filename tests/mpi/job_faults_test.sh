@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what may happen to one rank of a job while all others see what they should,
-# and the job ends in order.
+# Checks what may happen to one rank of a job while all other ranks read the right data and the job ends in order.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
@@ -21,7 +20,7 @@ part() {
 	part=${parts[$*]}
 }
 
-# job_faulty NAME RANKS NODES ACT STATUS: the last rank does what ACT says, the others read their parts.
+# job_faulty NAME RANKS NODES ACT STATUS: the last rank does what ACT says, and the others read their parts.
 job_faulty() {
 	local name=$1_with_$2_ranks rank
 
@@ -37,12 +36,12 @@ job_faulty() {
 	job_left "$name"
 }
 
-# said NAME TEXT: the last job did.
+# said NAME TEXT: the last job's output has TEXT.
 said() {
 	judge "$1_is_said" grep -q -- "$2" "$scratch/job.log"
 }
 
-# last_saw NAME RANKS SET: so did the last rank.
+# last_saw NAME RANKS SET: the last rank has read its part, too.
 last_saw() {
 	part "$3" "$2" $(($2 - 1))
 	equal "$1_with_$2_ranks_sees_the_same_itself" "$part" "$(job_seen 1 $(($2 - 1)))"
@@ -52,7 +51,7 @@ job_faulty_at() {
 	job_bytes=$((size * $1 / 100)) job_faulty "$2_at_$1" "$3" "$4" "$5" "$6"
 }
 
-# What is waited for below; job_left tells of processes that stay.
+# Conditions for await below; job_left reports processes that stay.
 # shellcheck disable=SC2317 # await calls them
 job_is_gone() {
 	[ -z "$(job_processes)" ]
@@ -62,13 +61,13 @@ server_is_stopped() {
 	pgrep -P "$rank" -r T lmdbio-server >"$scratch/found"
 }
 
-# What lmdbio-run starts has its name until it is another program.
+# A process that lmdbio-run starts has lmdbio-run's name until it executes its program.
 # shellcheck disable=SC2317
 one_waits() {
 	pgrep -P "$rank" lmdbio-run >"$scratch/found" && [ "$(wc -l <"$scratch/found")" = 1 ]
 }
 
-# The stopped one is the server of its node, because it is alone there.
+# The stopped process is the server of its node, because its rank is alone there.
 job_faulty_at 0 program_killed 2 2 die 137
 job_faulty_at 60 program_killed 2 2 die 137
 job_faulty_at 30 program_killed 4 2 die 137
@@ -79,8 +78,8 @@ for ranks in 2 4; do
 		last_saw "server_stopped_at_$percent" "$ranks" img
 	done
 done
-# Killed, or stopped for ever, it takes nobody with it: not the programs of its own node, nor the other
-# servers, nor the job.
+# A server that is killed, or stopped for ever, affects no other process: not the programs of its own node, nor the
+# other servers, nor the job.
 for ranks in 2 4; do
 	for percent in 0 50 80; do
 		job_faulty_at "$percent" server_killed "$ranks" "$ranks" kill 0
@@ -104,8 +103,8 @@ for ranks in 2 4; do
 	last_saw another_set "$ranks" other
 done
 
-# A block that storage fails to read once or twice is read again, by whoever needs it; one that it never
-# reads is an error of the calls that come to it, and of no others.
+# If storage fails to read a block once or twice, the process that needs the block reads it again. If storage never
+# reads it, only the calls that need the block return an error.
 for ranks in 2 4; do
 	slowfs_control "fail img/data.mdb@$((size / 2)):eio:2"
 	job_faulty storage_failing_twice "$ranks" "$ranks" read 0
@@ -121,7 +120,7 @@ last_saw storage_failing_always 4 other
 job_left storage_failing_always
 slowfs_control clear
 
-# Another version under the same name on one node: to each its own.
+# On one node the name leads to another version: each node reads its own.
 if unshare -m --propagation unchanged true 2>/dev/null; then
 	for ranks in 2 4; do
 		job_faulty another_version "$ranks" "$ranks" version 0
@@ -131,7 +130,7 @@ else
 	echo "-- another_version: no mount namespaces here"
 fi
 
-# A server that cannot tell the others that its work is over (12), or that it ends (13): programs end as they do.
+# A server cannot tell the others that its work is over (tag 12), or that it ends (tag 13): the programs end normally.
 for tag in 12 13; do
 	rm -f "$scratch"/done.*
 	status=0
@@ -155,8 +154,8 @@ for moment in before after; do
 	job_killed=1 job_left "server_killed_${moment}_mpi_begins"
 done
 
-# A rank that cannot begin MPI ends the job. Untold, the launcher takes a process that ends before MPI_Init for a program
-# without MPI, and the other ranks wait for ever.
+# A rank that cannot begin MPI ends the job. Unless the launcher is told, it takes a process that ends before MPI_Init
+# for a program without MPI, and the other ranks wait for ever.
 mkdir -p "$scratch/ssd"
 for command in "run --mpi -- touch $scratch/begun" "stage --to=$scratch/ssd $scratch/backing/img" serve \
 	"convert -q $scratch/backing/img $scratch/ssd/img.zst"; do
@@ -176,7 +175,8 @@ judge "rank_whose_files_may_not_be_long_enough_says_why: $status" \
 	grep -q 'MPI does not start: File too large: ulimit -f' "$scratch/job.log"
 judge rank_without_descriptors_starts_no_program test ! -e "$scratch/begun"
 
-# The same of a rank that refuses what is right on the other nodes: a name that is not there, or another command line.
+# The same for a rank that refuses what is right on the other nodes: a name that does not exist there, or another
+# command line.
 # mpiexec would read the input of the loop.
 while read -r name command right wrong; do
 	status=0
@@ -198,8 +198,8 @@ END
 judge rank_that_refuses_starts_no_program test ! -e "$scratch/begun"
 rm -rf "$scratch/ssd"
 
-# A waiting program that is killed before it is told to begin: its rank ends with that, and the others go on.
-# The rank's process is stopped meanwhile, so that it is told of both at once.
+# A waiting program is killed before it is told to begin: its rank ends, and the other ranks go on. The rank's process
+# is stopped meanwhile, so that it learns of both at once.
 rm -f "$scratch"/done.* "$scratch"/pid "$scratch"/status
 # shellcheck disable=SC2016
 KILLED_AT=before KILLED_BY=19 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so mpi_job 2 2 sh -c '
@@ -224,7 +224,7 @@ wait "$job" || true
 equal waiting_program_that_is_killed_is_told 137 "$(cat "$scratch/status")"
 job_left waiting_program_that_is_killed
 
-# MPI that does not begin: the job ends when it is told to.
+# MPI_Init never returns: the job ends when it is told to.
 status=0
 KILLED_AT=never LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so MPI_SECONDS=5 MPI_GRACE=120 \
 	mpi_job 4 4 "$lmdbio_run" --mpi -- touch "$scratch/begun" >"$scratch/job.log" 2>&1 || status=$?
@@ -233,7 +233,7 @@ judge mpi_that_does_not_begin_starts_no_program test ! -e "$scratch/begun"
 await job_is_gone || true
 job_killed=1 job_left mpi_that_does_not_begin
 
-# The launcher ends the job when the process is killed that it has started; nothing of it stays.
+# If the process that the launcher has started is killed, the launcher ends the job, and nothing of it stays.
 # shellcheck disable=SC2016
 job_run 4 2 bash -c '[ "$PMI_RANK" = 3 ] && kill -KILL $PPID; exec "$job_reader" scan "$job_set"'
 judge "killed_rank_ends_the_job" test "$job_status" -ne 0

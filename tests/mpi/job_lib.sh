@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# Shows how a test runs ordinary readers as a job under lmdbio-run --mpi on a slow
-# file system, and adds up what they saw. Sourced.
+# Functions for tests that run ordinary readers as a job under lmdbio-run --mpi on a slow file system, and add up what
+# the readers saw. Sourced.
 # shellcheck shell=bash disable=SC2154
 # shellcheck source-path=SCRIPTDIR source=../stores/stores_lib.sh
 . "${BASH_SOURCE[0]%/*}/../stores/stores_lib.sh"
@@ -14,12 +14,12 @@ need() {
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
 . "$top_srcdir/tests/mpi/mpi_lib.sh"
 lmdbio_run=$top_builddir/tools/lmdbio-run
-# On a busy machine somebody may get no processor for a second, and is passed over. What that would
-# spoil counts when it happens each time.
+# On a busy machine a rank may get no processor for a second, and is no longer waited for. A figure that this would
+# spoil counts only if it recurs in every try.
 job_tries="1 2 3 4 5"
 
-# The page cache is one for all nodes that this machine plays: only direct reads tell a second reading. On a busy
-# machine a rank may get no processor for a second: others wait longer for it than they usually would.
+# All nodes that this machine plays share one page cache: only direct reads show that a byte was read twice. On a busy
+# machine a rank may get no processor for a second: the others wait longer for it than they usually would.
 job_begin() {
 	mpi_require
 	slowfs_require
@@ -31,7 +31,7 @@ job_begin() {
 job_clean() {
 	local environ
 
-	# Of no name everybody's processes would be.
+	# An empty name would match the processes of every test.
 	[ -n "$scratch" ] || return 0
 	grep -slz "^job_scratch=$scratch\$" /proc/[0-9]*/environ | while read -r environ; do
 		environ=${environ#/proc/}
@@ -41,7 +41,7 @@ job_clean() {
 	stores_clean
 }
 
-# One rank's part of a set, EPOCHS times over; what it saw is in seen.RANK.EPOCH.
+# Reads one rank's part of a set, EPOCHS times; what it saw is in seen.RANK.EPOCH.
 # shellcheck disable=SC2016
 job_part='
 	for epoch in $(seq "$epochs"); do
@@ -49,7 +49,7 @@ job_part='
 			>"$job_scratch/seen.$PMI_RANK.$epoch" || exit
 	done'
 
-# job_run RANKS NODES PROGRAM ARGUMENT...: under lmdbio-run --mpi, with job_options; its status in
+# job_run RANKS NODES PROGRAM ARGUMENT...: runs it under lmdbio-run --mpi, with job_options; leaves the status in
 # job_status.
 job_options=
 job_run() {
@@ -61,7 +61,7 @@ job_run() {
 	mpi_job "$ranks" "$nodes" "$lmdbio_run" --mpi $job_options -- "$@" >"$scratch/job.log" 2>&1 || job_status=$?
 }
 
-# job_read RANKS NODES EPOCHS SET: every rank reads its part, cold.
+# job_read RANKS NODES EPOCHS SET: every rank reads its part, with empty caches.
 job_read() {
 	rm -f "$scratch"/seen.*
 	cold
@@ -69,7 +69,7 @@ job_read() {
 	[ "$job_status" = 0 ] || cat "$scratch/job.log"
 }
 
-# job_seen EPOCH [RANK...]: what those ranks (all) saw together, as one reader's line.
+# job_seen EPOCH [RANK...]: what those ranks (default: all) saw together, as one reader's line.
 job_seen() {
 	local epoch=$1 files=() file rank count bytes hash records=0 size=0 sum=0
 
@@ -85,15 +85,15 @@ job_seen() {
 	printf '%d %d %016x\n' "$records" "$size" "$sum"
 }
 
-# The processes of the job that are alive, by what they run.
+# The processes of the job that are alive, by the program that they run.
 job_processes() {
 	grep -slz "^job_scratch=$scratch" /proc/[0-9]*/environ |
 		while read -r environ; do readlink "${environ%/environ}/exe" || true; done |
 		grep -e lmdbio-run -e lmdbio-serve -e lmdbio-stage -e stores_reader -e loader_job -e inside_reader -e sets_reader || true
 }
 
-# What has come to shared memory since the test began under the names of MPICH and of what it stands on,
-# and nobody has open or mapped: the jobs of other tests begin meanwhile, too.
+# Files of MPICH and its libraries that have appeared in /dev/shm since the test began and that no process has open or
+# mapped. Other tests' jobs, which may begin meanwhile, have theirs open.
 job_left_by_mpi() {
 	local file
 
@@ -106,8 +106,8 @@ job_left_by_mpi() {
 	done
 }
 
-# job_left WHEN: no process of the job is alive and nothing of it in shared memory. Of a job that was killed
-# (job_killed=1) MPICH may leave something.
+# job_left WHEN: no process of the job is alive, and nothing of the job is in shared memory. MPICH may leave files of
+# a job that was killed (job_killed=1): they are removed first.
 job_left() {
 	local left
 

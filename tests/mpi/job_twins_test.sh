@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that the nodes of a job never take each other's bytes for their own where a
-# name leads to another file on one of them, even if that has the same number, length, time and
-# transaction, as copies on the nodes' own disks can have.
+# Checks that the nodes of a job never take each other's bytes for their own where a name leads to another file on one
+# of them, even if that file has the same inode number, length, time and transaction, as copies on the nodes' own
+# disks can have.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 unshare -m --propagation unchanged true 2>/dev/null || {
@@ -11,8 +11,7 @@ unshare -m --propagation unchanged true 2>/dev/null || {
 }
 job_begin
 
-# twin NAME PERCENT: a data set of the same sizes, by itself on a file system of its own, whose numbers
-# begin anew.
+# twin NAME PERCENT: a data set of the same sizes, alone on a file system of its own, whose inode numbers begin anew.
 twin() {
 	mkdir -p "$scratch/$1.backing" "$scratch/$1"
 	mount -t tmpfs lmdbio-twin "$scratch/$1.backing"
@@ -22,12 +21,12 @@ twin() {
 	slowfs_start "$scratch/$1.backing" "$scratch/$1"
 }
 
-# What a job's identity of a file is made of.
+# The fields that make up a file's identity in a job.
 look() {
 	stat -c '%i %s %y' "$scratch/$1/img/data.mdb"
 }
 
-# The trap of the library knows one mount.
+# The trap of the sourced library unmounts only one mount.
 trap 'umount -l "$scratch/one" "$scratch"/*.backing 2>/dev/null || true; stores_clean' EXIT
 twin one 0
 twin other 50
@@ -49,7 +48,7 @@ done
 slowfs_stop
 SLOWFS_MOUNT=$scratch/one
 slowfs_stop
-# Descriptors of a process that ends are closed one after the other.
+# The kernel closes the descriptors of an ending process one after the other.
 for backing in "$scratch"/*.backing; do
 	await umount "$backing"
 done

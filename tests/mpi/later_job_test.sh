@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks whether a data file of LMDB 1.0, and a container of one, is staged and served as any other: each
-# byte once from storage, copies and memory that hold the same bytes, and programs that read them.
+# Checks that a data file of LMDB 1.0, and a container of one, is staged and served as any other: each byte is read
+# from storage once, copies and memory hold the same bytes, and programs read them.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
@@ -17,7 +17,7 @@ mkdir "$scratch/backing/later" "$scratch/backing/packed"
 size=$(file_size later)
 slowfs_start "$scratch/backing" "$scratch/mount"
 
-# copies_of SET FILE DIRECTORY...: one copy below each directory, and no other file but seals.
+# copies_of SET FILE DIRECTORY...: one copy lies below each directory, and no other file but seals.
 copies_of() {
 	local original=$1 file=$2 directory
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that the nodes' local disks are a part of a job's plan: what all memory cannot
-# hold and all disks can is read from storage once, whatever becomes of a disk meanwhile.
+# Checks that a job's plan includes the nodes' local disks: a set that fits onto all disks but not into all memory is
+# read from storage once, whatever becomes of a disk meanwhile.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"
 stores_alone "$@"
@@ -14,7 +14,7 @@ loader_job_begin
 export LOADER_JOB=$scratch/job
 mkdir "$LOADER_JOB"
 
-# disks NODES BYTES...: a directory for each node's disk, of so many bytes.
+# disks NODES BYTES...: makes a directory for each node's disk, of so many bytes.
 disks() {
 	local node
 
@@ -37,23 +37,23 @@ of() {
 	sed -n "s/^# epoch $1 rank .* $2 \([0-9]*\) .*/\1/p" "$scratch/out" | awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# said NODE WHAT: in how many lines of that node's disk.
+# said NODE WHAT: how many lines about that node's disk say so.
 said() {
 	grep -c "^lmdbio: $scratch/ssd.$1/.*: $2" "$scratch/err" || true
 }
 
-# planned: records with a home, as the ranks say.
+# planned: the number of records with a home, as the ranks report it.
 planned() {
 	sed -n 's/.* planned \([0-9]*\) .*/\1/p' "$scratch/out" | sort -u
 }
 
-# nothing_left NAME: in the directories, and of the job.
+# nothing_left NAME: no file in the directories, and nothing of the job.
 nothing_left() {
 	equal "$1_leaves_no_file_on_disk" 0 "$(find "$scratch"/ssd.* -type f | wc -l)"
 	job_left "$1"
 }
 
-# disks_hold SET RECORDS RANKS NODES MEMORY BYTES: with disks of so many bytes, of which none holds it alone.
+# disks_hold SET RECORDS RANKS NODES MEMORY BYTES: with disks of BYTES each, none of which holds the set alone.
 disks_hold() {
 	local set=$1 name=disks_of_$4_nodes_and_$3_ranks data nodes
 
@@ -83,7 +83,7 @@ if [ "${with_sanitizer:-no}" = no ]; then
 fi
 disks_hold mixed 8000 2 2 11M 7000000
 
-# --- ranks of one node that name different directories have the room of one of them ---
+# --- ranks of one node that name different directories get the room of one of them ---
 if [ "${with_sanitizer:-no}" = no ]; then
 	disks 4 14000000 14000000 14000000 14000000
 	program=$alone expects large --batch=40
@@ -96,7 +96,7 @@ if [ "${with_sanitizer:-no}" = no ]; then
 	nothing_left own_directories
 fi
 
-# --- beyond the planned epochs homes stay where they are ---
+# --- after the planned epochs homes stay where they are ---
 program=$alone expects large --batch=40 --epochs=10
 program=$scratch/on_disks
 disks 2 14000000 14000000
@@ -110,7 +110,7 @@ equal ten_epochs_read_nothing_again 0 "$(storage 1 2 3 4 5 6 7 8 9)"
 judge ten_epochs_are_planned_twice grep -q ' 1 plans were made anew' "$scratch/err"
 nothing_left ten_epochs
 
-# --- who has closed its loader goes on to answer, out of its disk ---
+# --- a rank that has closed its loader continues to answer, out of its disk ---
 program=$alone expects large --batch=40
 program=$scratch/on_disks
 for nodes in 2 4; do
@@ -129,7 +129,7 @@ for nodes in 2 4; do
 	nothing_left "close_of_one_of_$nodes"
 done
 
-# --- what a job that was killed has left is not in the way of the next one ---
+# --- files that a killed job has left do not hinder the next job ---
 disks 2 14000000 14000000
 LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --act=kill --rank=1 --at=35 >"$scratch/log"
 judge kill_of_one_ends_the_job mpi_ended "$job_status"
@@ -141,7 +141,7 @@ once after_kill_of_one 2 2 large 12M --batch=40
 equal after_kill_of_one_has_a_place_for_every_record 1200 "$(planned)"
 nothing_left after_kill_of_one
 
-# --- disks that are not there, fill up or fail ---
+# --- disks that do not exist, fill up or fail ---
 disks 2 14000000 14000000
 rmdir "$scratch/ssd.1"
 LMDBIO_MEMORY=12M reads 2 2 large --batch=40
@@ -157,7 +157,7 @@ same_as_alone tiny_disk_on_one_node
 judge tiny_disk_on_one_node_leaves_the_other_ones test "$(planned)" -ge 600 -a "$(planned)" -lt 1100
 nothing_left tiny_disk_on_one_node
 
-# Half-way in the first epoch; of what is in the file nothing is left but the rows.
+# The disk fails half-way in the first epoch; only the rows remain in the file.
 disks 2 14000000 14000000
 printf '#!/bin/sh\nexec truncate -s 65536 "%s"/ssd.1/lmdbio-stage-*\n' "$scratch" >"$LOADER_JOB/command"
 chmod +x "$LOADER_JOB/command"
@@ -169,7 +169,7 @@ equal disk_failing_half_way_had_all_planned 1200 "$(planned)"
 judge disk_failing_half_way_is_in_the_statistics grep -q '^# epoch 2 rank 1 .* stage_state 2 ' "$scratch/out"
 nothing_left disk_failing_half_way
 
-# Somebody else takes the room before a record has come.
+# Another program takes the room before a record has come.
 if [ "$(id -u)" = 0 ]; then
 	trap 'umount "$scratch/ssd.1" 2>/dev/null || true; job_clean' EXIT
 	mount -t tmpfs -o size=16m,mode=700 none "$scratch/ssd.1"
@@ -184,7 +184,7 @@ if [ "$(id -u)" = 0 ]; then
 	umount "$scratch/ssd.1"
 fi
 
-# What waits on a disk for its place there takes no room from anybody, whichever rank has put it there.
+# Records that wait on a disk for their place take no room from any rank, whichever rank has put them there.
 if [ "$(id -u)" = 0 ] && [ "${with_sanitizer:-no}" = no ]; then
 	program=$alone expects small --batch=40
 	disks 2 100000000 100000000

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what one rank of a job may do to the batch loader, or storage to it, while
-# all others get what they should, and that all ranks get the same answer when they do not fit together.
+# Checks what one rank of a job, or storage, may do to the batch loader while all other ranks get their records, and
+# that all ranks get the same answer when their arguments do not fit together.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 stores_alone "$@"
@@ -16,7 +16,8 @@ size=$(file_size img)
 export LMDBIO_MEMORY=64M LOADER_JOB=$scratch/job
 mkdir "$scratch/job"
 
-# Each rank's words to a file of its own. As $job_act says, $job_rank is given $job_more, or another set.
+# Each rank's output goes to a file of its own. As $job_act says, $job_rank gets $job_more as further arguments, or as
+# another set.
 # shellcheck disable=SC2016
 one_rank='
 	set_path=$job_set
@@ -45,7 +46,7 @@ samples() {
 	grep -v '^#' "$scratch/$1"
 }
 
-# What each rank gets when nothing happens.
+# What each rank gets in a job without faults.
 for ranks in 2 4; do
 	job_loader "$ranks" "$ranks" --apart
 	equal "job_of_${ranks}_ends_well" 0 "$job_status"
@@ -60,7 +61,7 @@ job_loader 1 1 --sessions --apart
 equal single_rank_with_sessions_alone_ends_well 0 "$job_status"
 judge single_rank_with_sessions_alone_gets_all cmp "$scratch/expected.1" <(samples rank.0)
 
-# others_are_right NAME RANKS ACTING: all but one have got all.
+# others_are_right NAME RANKS ACTING: all ranks but ACTING have got all their records.
 others_are_right() {
 	local rank
 
@@ -80,7 +81,7 @@ for ranks in 2 4; do
 	done
 	job_loader $ranks $ranks --apart --act=end --rank=0 --at=8
 	others_are_right end_without_close $ranks 0
-	# A program that has MPI by sessions alone calls no MPI_Finalize.
+	# A program that uses only sessions of MPI calls no MPI_Finalize.
 	for act in close end; do
 		job_loader $ranks $ranks --sessions --apart --act=$act --rank=0 --at=8
 		others_are_right "${act}_with_sessions_alone" $ranks 0
@@ -88,7 +89,7 @@ for ranks in 2 4; do
 done
 
 # --- a rank that is quiet from the beginning, and reads nothing, still reads what others ask for ---
-# With little read ahead the others ask for a few records at a time: others than those that come first.
+# With little read ahead the others ask for a few records at a time, and not always for those that come first.
 for ranks in 2 4; do
 	LMDBIO_VERBOSE=1 job_loader $ranks $ranks --memory=1000000 --act=quiet --rank=1 --at=0
 	others_are_right quiet $ranks 1
@@ -113,8 +114,8 @@ for ranks in 2 4; do
 	job_killed=1 job_left "exit_with_${ranks}_and_sessions_alone"
 done
 
-# --- a rank that is stopped: the others finish, by storage, before it goes on ---
-# go_on_after RANKS: when all others are through.
+# --- a rank that is stopped: the others finish, by storage, before it continues ---
+# go_on_after RANKS: continues the stopped rank when all others have finished.
 go_on_after() {
 	until [ -e "$scratch/job/stopped" ] && [ "$(find "$scratch/job" -name 'done.*' | wc -l)" -ge $(($1 - 1)) ]; do
 		sleep 0.02
@@ -126,7 +127,7 @@ for ranks in 2 4; do
 	rm -f "$scratch/over" "$scratch"/job/*
 	go_on_after $ranks &
 	waits=$!
-	# With little read ahead there is much to be asked for after it has stopped.
+	# With little read ahead many records are still to be asked for after the rank has stopped.
 	LMDBIO_VERBOSE=1 job_loader $ranks $ranks --apart --memory=1000000 --act=stop --rank=1 --at=1
 	: >"$scratch/over"
 	judge "stop_with_${ranks}_ranks_is_passed_by" wait $waits

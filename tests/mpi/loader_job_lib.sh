@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# Shows how a test lets the ranks of a job read a set by the batch loader on a slow
-# file system, and what that may cost. Sourced, and loader_job_begin called when the sets are made.
+# Functions for tests in which the ranks of a job read a set by the batch loader on a slow file system, with limits on
+# its cost. Sourced; loader_job_begin is called when the sets are made.
 # shellcheck shell=bash disable=SC2154
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "${BASH_SOURCE[0]%/*}/job_lib.sh"
@@ -12,13 +12,14 @@ loader_job_begin() {
 	export LMDBIO_VERBOSE=1 LOADER_SAYS="$scratch/said"
 }
 
-# ranks_said: adds what the ranks of a job have written to out.
+# ranks_said: appends what the ranks of a job have written to out.
 ranks_said() {
 	cat "$scratch"/said.* >>"$scratch/out" 2>/dev/null
 	rm -f "$scratch"/said.*
 }
 
-# reads RANKS NODES SET ARGUMENT...: cold; what came is in $scratch/came, sorted, the rest in out.
+# reads RANKS NODES SET ARGUMENT...: with empty caches; the samples are in $scratch/came, sorted, the other lines in
+# out.
 reads() {
 	local ranks=$1 nodes=$2 set=$3
 
@@ -32,7 +33,7 @@ reads() {
 	grep -v '^#' "$scratch/out" | sort >"$scratch/came"
 }
 
-# expects SET ARGUMENT...: what one process gets.
+# expects SET ARGUMENT...: writes down what one process gets.
 expects() {
 	LMDBIO_MEMORY=512M reads 1 1 "$@"
 	mv "$scratch/came" "$scratch/expected"
@@ -44,15 +45,15 @@ same_as_alone() {
 	judge "$1_is_the_same" cmp "$scratch/expected" "$scratch/came"
 }
 
-# storage EPOCH...: bytes that all ranks have asked of storage in those epochs.
+# storage EPOCH...: the bytes that all ranks have asked storage for in those epochs.
 storage() {
 	for epoch in "$@"; do
 		sed -n "s/^# epoch $epoch rank .* storage \([0-9]*\) .*/\1/p" "$scratch/out"
 	done | awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# once NAME RANKS NODES SET MEMORY ARGUMENT... A service that gets no processor for a second is passed
-# over for storage; on a busy machine that happens, so it counts only if it happens each time.
+# once NAME RANKS NODES SET MEMORY ARGUMENT...: storage is read once. On a busy machine a service may get no processor
+# for a second, and its peers read storage instead: only a cost that recurs in every try counts.
 once() {
 	local name=$1_of_$4_on_$2_ranks_of_$3_nodes size try read again
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a job's ranks get from the batch loader, together, what one process gets,
-# and that storage is read once when the nodes' memory together holds the data set.
+# Checks that a job's ranks together get from the batch loader what one process gets, and that storage is read once
+# when the nodes' memory together holds the data set.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"
 stores_alone "$@"
@@ -10,7 +10,7 @@ make_set img 300 196620
 make_set cifar 12000 3073
 loader_job_begin
 
-# Sanitized, each kind of case once.
+# plain: true without a sanitizer; a sanitized build runs each kind of case once.
 plain() {
 	[ "${with_sanitizer:-no}" = no ]
 }
@@ -26,7 +26,7 @@ for order in shuffle sequential block opportunistic; do
 	done
 done
 
-# --- no node has memory for all of it, together they have ---
+# --- no node has memory for all of it, but all together do ---
 expects img --batch=14
 once reading 4 4 img 40M --batch=14
 if plain; then
@@ -39,15 +39,15 @@ expects cifar --batch=100
 once reading 4 4 cifar 40M --batch=100
 ! plain || once reading 3 3 cifar 40M --batch=100
 
-# In order, neighbours are read together, here where each rank wants every second one.
+# In sequential order neighbours are read together, even here, where each rank wants every second record.
 make_set mid 400 100000
 expects mid --batch=14 --order=sequential
 once reading_in_order 2 2 mid 64M --batch=14 --order=sequential
 at_most reading_in_order_requests "$(slowfs_stat mid/data.mdb:requests)" $(($(file_size mid) * 2 >> 20))
 
-# A plan is for eight epochs: then homes stay, copies are chosen anew, and the older ones go. By chance half
-# of the records would be on the node that wants them; storage is not asked again.
-# local_share FIRST LAST: percents of those epochs' bytes that were on the reader's node.
+# A plan is for eight epochs: after those, homes stay, copies are chosen anew, and the older copies go. If homes were
+# chosen at random, half of the records would be on the node that wants them; storage is not asked again.
+# local_share FIRST LAST: per cent of those epochs' bytes that were on the reader's node.
 local_share() {
 	for ((epoch = $1; epoch <= $2; epoch++)); do
 		sed -n "s/^# epoch $epoch rank .* memory \([0-9]*\) peer \([0-9]*\) .*/\1 \2/p" "$scratch/out"
@@ -64,17 +64,17 @@ equal later_epochs_are_planned_anew_on_all_ranks 4 "$(grep -c '; [12] plans were
 at_most later_epochs_bytes "$read" $(($(file_size img) * 103 / 100))
 at_most later_epochs_percent_from_peers $((100 - $(local_share 9 15))) 47
 
-# Memory for all of it on each node: storage is read once all the same.
+# Each node has memory for all of it: storage is still read only once.
 expects img --batch=14
 ! plain || once reading_in_plenty 4 4 img 512M --batch=14
 
-# Less memory than data: what has no place is read again, and all is right.
+# Less memory than data: records without a place are read again, and all samples are right.
 LMDBIO_MEMORY=20M reads 2 2 img --batch=14
 same_as_alone short_memory
 judge short_memory_is_used grep -q ' planned [1-9]' "$scratch/out"
 
-# --- a place that is saved by some ranks is gone on from by others ---
-# resumes SAVED-ON GONE-ON: ranks; a batch has 100 records, an epoch 120 batches.
+# --- some ranks save their place in the epoch, and another number of ranks continues from it ---
+# resumes SAVED-ON GONE-ON: numbers of ranks; a batch has 100 records, an epoch 120 batches.
 resumes() {
 	local name=saved_on_$1_ranks_gone_on_from_on_$2
 
@@ -88,7 +88,7 @@ awk '$2 >= 30' "$scratch/came" >"$scratch/expected"
 resumes 3 4
 ! plain || resumes 2 1
 
-# --- without what it takes ---
+# --- programs that lack what the exchange of records needs ---
 expects img --batch=14
 reads 4 4 img --batch=14 --single
 same_as_alone program_without_threads

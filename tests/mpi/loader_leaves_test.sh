@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that values inside leaf pages, which are read when the records of a job are
-# numbered, are not read a second time, whatever else is in the data set.
+# Checks that values inside leaf pages, which are read when the records of a job are numbered, are not read a second
+# time, whatever else is in the data set.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"
 stores_alone "$@"
@@ -34,7 +34,7 @@ if [ "${with_sanitizer:-no}" = no ]; then
 	reads_once small 4x2=48M
 fi
 
-# Where nodes have not the same room, each numbers as much as it can keep.
+# Where nodes have different amounts of memory, each numbers as many records as it can keep.
 # shellcheck disable=SC2016
 printf '#!/bin/sh\n[ "$PMI_RANK" != 0 ] || LMDBIO_MEMORY=30M\nexec "%s" "$@"\n' "$program" >"$scratch/uneven"
 chmod +x "$scratch/uneven"
@@ -42,14 +42,14 @@ expects tiny --batch=400
 program=$scratch/uneven once reading_with_uneven_room 4 4 tiny 13M --batch=400
 judge reading_with_uneven_room_is_planned_for_all_records grep -q ' planned 100000 ' "$scratch/out"
 
-# Room for a part of them: that part is not read again, and all is right.
+# Room for a part of them: that part is not read again, and all samples are right.
 expects small --batch=400
 LMDBIO_MEMORY=14M reads 4 4 small --batch=400
 same_as_alone short_memory
 judge short_memory_is_used grep -q ' planned [1-9]' "$scratch/out"
 
-# What stays in memory follows from all nodes' room, of which the state tells, and is kept. By rank 0's batches
-# alone it would be a tenth of that.
+# The number of resident records follows from the room of all nodes, and is in the saved state. Rank 0's batches alone
+# would give a tenth of it.
 LMDBIO_MEMORY=12M reads 4 4 small --order=opportunistic --batch=400 --quiet --save=1 --state="$scratch/state"
 resident=$(od -An -t u8 -j 36 -N 8 "$scratch/state" | tr -d ' ')
 at_most residents_by_default_are_at_least_a_third_of_24000 8000 "$resident"

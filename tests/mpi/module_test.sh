@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks whether the module loads, knows its place, and keeps MPI to itself.
+# Checks that the module loads and knows its rank and node, and that no other library or command is linked with MPI.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -21,7 +21,7 @@ judge "four_ranks_on_two_nodes_know_their_places" test "$four" = \
 rank 1 of 4 node 0 of 2 there 1 of 2
 rank 2 of 4 node 1 of 2 there 0 of 2
 rank 3 of 4 node 1 of 2 there 1 of 2"
-# Who can share no memory is a node of its own: here each rank from 2 on has a network to itself.
+# Ranks that can share no memory are nodes of their own: here each rank from 2 on has a network to itself.
 # shellcheck disable=SC2016
 apart='[ "$PMI_RANK" -lt 2 ] || exec unshare -n "$@"; exec "$@"'
 if unshare -n true 2>/dev/null; then

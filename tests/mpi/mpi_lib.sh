@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# Shows how a shell test starts a job of several ranks, and on how many nodes.
+# Functions for shell tests that start a job of several ranks, on a given number of nodes.
 # Sourced, after tests/tools/harness.sh.
 # shellcheck shell=sh
 
-# mpi_require: skips the test where there is no MPI to build with or to start jobs by; where there is
-# one, a build without the module is a failure.
+# mpi_require: skips the test where MPI is missing, to build with or to start jobs by; where MPI is there, a build
+# without the module is a failure.
 mpi_require() {
 	pkg-config --exists 'mpich >= 4.0' || skip "MPICH is missing: install libmpich-dev"
 	need mpiexec
@@ -13,20 +13,20 @@ mpi_require() {
 		echo "MPICH is here, and liblmdbio-mpi was not built"
 		exit 1
 	fi
-	# Other tests' servers are not for this one's programs.
+	# This test's programs must not find other tests' servers.
 	LMDBIO_NODE=${LMDBIO_NODE:-${scratch##*/}}
 	export LMDBIO_NODE
 }
 
-# mpi_job RANKS NODES COMMAND...: RANKS processes on NODES nodes, which MPICH makes of this machine, in
-# blocks. A job that takes longer than MPI_SECONDS (300) hangs: it is told to end, status 124, and killed
-# if it has not ended MPI_GRACE (5) seconds later, status 137.
+# mpi_job RANKS NODES COMMAND...: RANKS processes on NODES nodes, which MPICH makes of this machine, in blocks. A job
+# that takes longer than MPI_SECONDS (300) hangs: it is told to end, status 124, and killed if it has not ended
+# MPI_GRACE (5) seconds later, status 137.
 mpi_job() {
 	mpi_ranks=$1
 	mpi_nodes=$2
 	shift 2
-	# Leaks of MPICH's own are nobody's concern here. To look up names of functions for those takes longer
-	# than the job: addr2line -e MODULE OFFSET does it when one is ours.
+	# MPICH's own leaks do not matter here. To look up the names of their functions takes longer than the job: for a
+	# leak of ours `addr2line -e MODULE OFFSET` does it.
 	MPIR_CVAR_NUM_CLIQUES=$mpi_nodes MPIR_CVAR_CLIQUES_BY_BLOCK=1 \
 		LD_PRELOAD="$top_builddir/tests/mpi/.libs/polite_wait.so${LD_PRELOAD:+:$LD_PRELOAD}" \
 		ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
@@ -34,8 +34,8 @@ mpi_job() {
 		timeout -k "${MPI_GRACE:-5}" "${MPI_SECONDS:-300}" mpiexec -n "$mpi_ranks" "$@"
 }
 
-# mpi_ended STATUS: the job has failed, and has ended by itself. The mpiexec of MPICH 4.2 ends with 0 in one of six
-# jobs of a program that uses MPI alone and whose rank 1 ends with 3 without MPI_Finalize.
+# mpi_ended STATUS: whether the job has failed, and has ended by itself. The mpiexec of MPICH 4.2 ends with 0 in one
+# of six jobs of a program that uses MPI alone and whose rank 1 ends with 3 without MPI_Finalize.
 mpi_ended() {
 	case ${mpi_hydra:=$(mpiexec --version | awk '$1 == "Version:" { print $2 }')} in
 	4.2 | 4.2.*) ;;
@@ -51,8 +51,8 @@ mpi_huge_pages() {
 		[ "$(printf '%s\n' 6.1 "$(uname -r)" | sort -V | head -n 1)" = 6.1 ]
 }
 
-# mpi_sweep: takes away what MPICH leaves in /dev/shm when a job is killed while it begins. Whoever has
-# made such a file has it open, or mapped, as long as it is of any use.
+# mpi_sweep: removes what MPICH leaves in /dev/shm when a job is killed while it begins. The process that has made
+# such a file keeps it open, or mapped, as long as the file is of use.
 mpi_sweep() {
 	for mpi_left in /dev/shm/mpich_shar_tmp* /dev/shm/ucx_shm_posix_*; do
 		if [ -O "$mpi_left" ] && ! grep -qsF "$mpi_left" /proc/[0-9]*/maps &&
@@ -62,7 +62,7 @@ mpi_sweep() {
 	done
 }
 
-# await COMMAND...: until it succeeds; 1 after a minute. What it waits for then never comes.
+# await COMMAND...: returns 0 when the command succeeds; 1 after a minute, when it is not to be expected any more.
 await() {
 	mpi_last=$(($(date +%s) + 60))
 	until "$@"; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Storage that fails on one node of a job is no other node's concern, and at most an error of the calls on
-# that node.
+# If storage fails on one node of a job, no other node is affected; on that node at most the calls of LMDB return an
+# error.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh disable=SC2317
 . "$(dirname "$0")/job_lib.sh"
 unshare -m --propagation unchanged true 2>/dev/null || skip "no mount namespaces here"
@@ -9,13 +9,14 @@ job_begin
 trap 'umount "$scratch/mount" 2>/dev/null || true; mounts_each slowfs_abandon; job_clean' EXIT
 make_set img 400 98316
 size=$(file_size img)
-# A mount, so that what is mounted over it is nobody else's: below a changed root the root can't be private.
+# A mount of its own, so that what is mounted over it is seen by no other process: below a changed root the root
+# cannot be made private.
 mkdir "$scratch/mount"
 mount --bind "$scratch/mount" "$scratch/mount"
 mount --make-private "$scratch/mount"
 export node_mount=$scratch/mount job_set=$scratch/mount/img
 
-# Each rank is a node with a mount of its own, by the same name on all.
+# Each rank is a node with a mount of its own, under the same name on all nodes.
 for node in 0 1 2 3; do
 	slowfs_start "$scratch/backing" "$scratch/mount$node"
 done
@@ -40,7 +41,7 @@ mounts_each() {
 	done
 }
 
-# node_job RANKS BAD FAULT: what the others have cost is in bytes, of all.
+# node_job RANKS BAD FAULT: sets bytes to what the other nodes together have read from storage.
 node_job() {
 	local rank
 
@@ -59,20 +60,20 @@ node_job() {
 	SLOWFS_MOUNT=$scratch/mount$2
 }
 
-# rank_right RANKS RANK: whether it ended well, with its part.
+# rank_right RANKS RANK: whether that rank ended well, and has read its part.
 rank_right() {
 	[ "$(cat "$scratch/status.$2")" = 0 ] && [ "$(job_seen 1 "$2")" = \
 		"$(original --stride="$1" --first="$2" scan "$scratch/backing/img" | seen)" ]
 }
 
-# rank_told_or_right RANKS RANK: or was told what its storage said, by a call of LMDB.
+# rank_told_or_right RANKS RANK: the same, or a call of LMDB returned storage's error to it.
 rank_told_or_right() {
 	rank_right "$@" || { [ "$(cat "$scratch/status.$2")" = 3 ] && grep -q '^error 5 ' "$scratch/seen.$2.1"; }
 }
 
-# node_failing NAME RANKS BAD FAULT PERCENT JUDGE: so much of the file is never read there. The others
-# read what they own, and each for itself what the bad one owns of that; a quarter more if the chunks are
-# spread unevenly. On a machine that is busy with other things it counts only if it happens each time.
+# node_failing NAME RANKS BAD FAULT PERCENT JUDGE: PERCENT of the file can never be read on that node. The other nodes
+# read what they own, and each for itself what the bad node owns of that; a quarter more if the chunks are spread
+# unevenly. On a busy machine only a cost that recurs in every try counts.
 node_failing() {
 	local name=$1_with_$2_ranks rank try most
 
@@ -95,11 +96,11 @@ node_failing() {
 half=$((size / 4))-$((size * 3 / 4))
 node_failing storage_failing_once 2 1 "$half:eio:1" 0 right
 node_failing storage_failing_once 4 0 "$half:eio:1" 0 right
-# So much that one of the chunks is its own.
+# A range large enough that the bad node owns one of its chunks.
 node_failing chunks_failing_always 4 3 "$((size / 2))-$((size / 2 + 4194304)):eio" 15 told_or_right
 node_failing half_failing_always 2 1 "$half:eio" 50 told_or_right
 node_failing half_failing_always 4 0 "$half:eio" 50 told_or_right
-# Not even to be opened there.
+# On that node the file cannot even be opened.
 node_failing all_failing_always 2 0 "0-$size:eio" 100 told_or_right
 node_failing all_failing_always 4 2 "0-$size:eio" 100 told_or_right
 umount "$scratch/mount"

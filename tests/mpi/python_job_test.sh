@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that the Python module opens a loader with all ranks of a job, and reads by it
-# what each rank's own would have given.
+# Checks that the Python module opens a loader with all ranks of a job, and that each rank reads the records that a
+# loader of its own would have given.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh

@@ -3,9 +3,9 @@
 # Runs jobs whose ranks keep their loaders quiet around every collective, as contrib/trainer does, and sees
 # that no rank is left without an answer meanwhile.
 #
-# A rank that waits for a batch keeps all others in their collectives. So a record that another rank is to
-# read must be read in that rank's quiet time. A rank that is alive and owes an answer for ten seconds is
-# counted as such: none may be.
+# While a rank waits for a batch, all other ranks wait in their collectives. So a record that another rank is to read
+# must be read in that rank's quiet time. The loader counts the ranks that are alive and owe an answer for ten
+# seconds: there must be none.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"
 stores_alone "$@"
@@ -13,7 +13,7 @@ job_begin
 make_set img 300 49160
 loader_job_begin
 
-# Each rank has the memory of its node, the last one's for all further ranks. Homes are where there is room.
+# Each rank has the memory of its node; all further ranks have the last node's. Homes are where there is room.
 # shellcheck disable=SC2016
 rank_memory='
 	read -ra room <<<"$job_rooms"

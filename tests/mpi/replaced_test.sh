@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# A data set or a container whose place another one takes, overwritten with `cp -p` or by rename, while a reader,
-# its shared memory, a server of the node and a staged copy live: every later reader sees the new one's bytes.
+# A data set or a container is replaced, by `cp -p` over it or by rename, while a reader, its shared memory, a server
+# of the node and a staged copy live: every later reader sees the new one's bytes.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -14,7 +14,7 @@ reader=$top_builddir/tests/data/db_read
 export LD_LIBRARY_PATH=
 cd "$scratch"
 
-# Two data sets that their meta pages do not tell apart: the same keys and sizes, other values.
+# Two data sets whose meta pages are the same: the same keys and sizes, other values.
 mkdir one two
 "$top_builddir/tests/stores/stores_make" one 60 98316
 cp one/data.mdb two
@@ -29,12 +29,12 @@ touch -d '2024-01-02 03:04:05.678901234' ./*/data.mdb*
 judge data_sets_differ sh -c '! cmp -s one.seen two.seen'
 judge data_sets_have_the_same_size_and_time test "$(stat -c '%s %y' one/data.mdb)" = "$(stat -c '%s %y' two/data.mdb)"
 
-# reads SET STORE: what a new reader of it sees; a container's is data.mdb.zst.
+# reads SET STORE: what a new reader sees of it; a container's output is data.mdb.zst.
 reads() {
 	LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_STORE=$2 LMDBIO_VERBOSE=1 "$reader" "$1" > seen 2> said
 }
 
-# replace HOW NEW OLD: until the time of change is another one, for the kernel's times move in ticks.
+# replace HOW NEW OLD: repeated until the time of change differs, because the kernel's times advance in ticks.
 replace() {
 	local before
 
@@ -49,7 +49,7 @@ replace() {
 	done
 }
 
-# served: a server of this node has the data set's bytes, and has given them to the reader that stays.
+# served: a server of this node holds the data set's bytes, and has given them to the reader that stays.
 serve_begin() {
 	mpi_job 1 1 "$serve" > serve.log 2>&1 &
 	served=$!
@@ -96,7 +96,7 @@ attack() {
 		staging 1 1 --to=to img
 		LMDBIO_STAGED=to reads img arena
 		same "${name}_is_staged_again" two.seen seen
-		# Back again, with the first one's bytes but another time of change.
+		# The first data set comes back, with the same bytes but another time of change.
 		replace "$how" "one$suffix/$(basename "$file")" "$file"
 		LMDBIO_STAGED=to reads img arena
 		same "${name}_and_back_is_read_anew" one.seen seen

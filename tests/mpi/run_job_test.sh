@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a program under lmdbio-run --mpi is the program it was: its status,
-# signals, streams and variables, and how the job ends.
+# Checks that lmdbio-run --mpi changes nothing about its program: status, signals, streams and variables; and how the
+# job ends.
 # shellcheck disable=SC2016
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
@@ -12,7 +12,7 @@ cd "$scratch"
 
 status "one_rank_ends_with_the_programs_status" 7 mpi_job 1 1 "$lmdbio_run" --mpi sh -c 'exit 7'
 status "no_launcher_is_a_job_of_one" 5 "$lmdbio_run" --mpi sh -c 'exit 5'
-# The launcher makes one status of all.
+# The launcher makes one status of all ranks' statuses.
 status "four_ranks_end_with_what_one_program_says" 3 mpi_job 4 2 "$lmdbio_run" --mpi -- \
 	sh -c 'if [ "$PMI_RANK" = 2 ]; then exit 3; fi'
 status "killed_program_is_128_and_the_signal" 137 mpi_job 2 2 "$lmdbio_run" --mpi -- \
@@ -22,7 +22,7 @@ says "missing_program_is_named" 'no-such-program: No such file'
 : > plain
 status "program_that_cannot_be_started_is_126" 126 mpi_job 1 1 "$lmdbio_run" --mpi -- ./plain
 
-# Who crashes takes nobody along: the others end by themselves, afterwards.
+# A rank that crashes does not end the others: they end by themselves, afterwards.
 mkfifo crashed
 status "crash_leaves_the_others_running" 139 mpi_job 3 3 "$lmdbio_run" --mpi -- sh -c '
 	case $PMI_RANK in
@@ -38,7 +38,7 @@ printf 'some\nlines\n' | mpi_job 2 1 "$lmdbio_run" --mpi -- \
 judge "input_reaches_the_program" test "$(cat out)" = "some
 lines"
 judge "errors_reach_standard_error" test "$(grep -c noise err)" = 2
-# A program that has read enough: who writes to it must learn that, while the job goes on.
+# A program has read enough: the process that writes to it must learn that, while the job goes on.
 yes | "$lmdbio_run" --mpi -- sh -c 'head -n 1; exec 0<&-; exec sleep 0' > out
 judge "unread_input_ends_the_writer" test "$(cat out)" = y
 
@@ -87,13 +87,13 @@ for signals in "TERM" "USR1 TERM"; do
 	judge "signal_reaches_the_program" test "$rc" = 9
 done
 judge "both_signals_reach_the_program" test "$(sort -u told | tr '\n' ' ')" = "told user "
-# Stopped and continued, as a shell would: both stop, and both go on.
+# Stopped and continued, as a shell does it: both processes stop, and both go on.
 cat > count <<'END'
 echo $$ > ready
 read -r _ < go
 END
 mkfifo go
-# A process group of its own, below this shell: in an orphaned one nothing is stopped.
+# A process group of its own, below this shell: the kernel stops no process of an orphaned group.
 set -m
 "$lmdbio_run" --mpi -- sh ./count &
 job=$!
@@ -111,7 +111,7 @@ rc=0
 wait "$job" || rc=$?
 judge "stopped_and_continued_program_ends_well" test "$rc" = 0
 
-# Statistics: each rank has a report, and what the nodes' servers read is in them, once for the job.
+# Statistics: each rank has a report, and the reports count what the nodes' servers read, once for the job.
 mkdir img
 "$top_builddir/tests/stores/stores_make" img 100 200000
 bytes=$(stat -c %s img/data.mdb)
@@ -128,7 +128,7 @@ asked=$(sed 's/.*"storage_bytes": \([0-9]*\).*/\1/' counted | add)
 judge "storage_is_asked_once_by_servers_and_programs: $asked of $bytes" \
 	test "$asked" -ge $((bytes * 9 / 10)) -a "$asked" -le $((bytes * 12 / 10))
 
-# Without the module there is nothing that could be started.
+# Without the module there is no job to start.
 mkdir -p alone/tools alone/compat/.libs
 cp "$(dirname "$lmdbio_run")/.libs/lmdbio-run" alone/tools/ 2> /dev/null || cp "$lmdbio_run" alone/tools/
 cp "$dropin" "$core" alone/compat/.libs/
@@ -136,7 +136,7 @@ status "no_module_is_said" 2 env LD_LIBRARY_PATH=alone/compat/.libs alone/tools/
 says "no_module_is_said_why" 'no MPI'
 status "no_module_for_inside_is_said" 2 env LD_LIBRARY_PATH=alone/compat/.libs alone/tools/lmdbio-run --mpi=inside true
 says "no_module_for_inside_is_said_why" 'no MPI'
-# Nor is a program silent that has been started without lmdbio-run: once for the node.
+# A program that was started without lmdbio-run says so, too: once for the node.
 LMDBIO_MPI=1 mpi_job 2 2 env LD_PRELOAD="$PWD/alone/compat/.libs/liblmdb.so.0" \
 	"$top_builddir/tests/mpi/inside_reader" never . > out 2> err || true
 judge "no_module_is_said_by_the_program_once" \

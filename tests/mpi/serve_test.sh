@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that lmdbio-serve keeps data sets for programs that come and go, tells what
-# it has, ends when told, and may be killed or stopped at any time.
+# Checks that lmdbio-serve keeps data sets for programs that come and go, reports what it has, ends when it is told
+# to, and may be killed or stopped at any time.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
@@ -12,7 +12,7 @@ slowfs_start "$scratch/backing" "$scratch/mount"
 set_path=$scratch/mount/img
 whole=$(original scan "$scratch/backing/img" | seen)
 
-# serve_start RANKS [PATH...]: in the background, each rank a node; returns when all have their doors.
+# serve_start RANKS [PATH...]: in the background, each rank a node; returns when all servers accept connections.
 serve_start() {
 	local ranks=$1 rank
 
@@ -28,17 +28,17 @@ serve_start() {
 	done
 }
 
-# at RANK COMMAND...: with the name of that node.
+# at RANK COMMAND...: runs the command with the name of that rank's node.
 at() {
 	local name=$node#$1
 
-	# One node alone keeps its name.
+	# A single node has the plain name.
 	[ "$nodes" -gt 1 ] || name=$node
 	shift
 	LMDBIO_NODE=$name "$@"
 }
 
-# The process of a server, by its place among the launcher's.
+# The process id of a server, by its place among the launcher's children.
 server_of() {
 	pgrep -f "^$serve|/lt-lmdbio-serve" | while read -r pid; do
 		if [ "$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^PMI_RANK=//p')" = "$1" ] &&
@@ -91,7 +91,7 @@ done
 exec 5>&-
 wait "$taker"
 
-# The names have no permissions: another user may take one.
+# The servers' names have no permissions: another user may take one.
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	chmod 711 "$scratch"
 	for how in listen bind; do
@@ -115,7 +115,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	judge "name_that_is_only_bound_is_told" grep -q "another program has taken the name" "$scratch/out.bind"
 fi
 
-# A set that is named twice is kept once; one that there is no memory for is said.
+# A set that is named twice is kept once; a set that finds no memory is named in a message.
 serve_start 1 "$set_path" "$set_path/data.mdb"
 equal "set_that_is_named_twice_is_kept_once" 1 "$(at 0 "$serve" --status | grep -c data.mdb)"
 at 0 "$serve" --stop
@@ -163,8 +163,8 @@ wait "$served" || rc=$?
 equal "stopped_servers_end_well" 0 "$rc"
 job_left "stopped_servers"
 
-# beside RANKS: a job with servers of its own, on nodes that have some: what these keep is read, and they
-# go on.
+# beside RANKS: a job with servers of its own, on nodes that have some already: the job reads what these keep, and
+# they go on.
 beside() {
 	local name=job_of_$1_beside_the_servers rc=0 try bytes after
 
@@ -179,7 +179,7 @@ beside() {
 		slowfs_reset
 		LMDBIO_NODE=$node epochs=1 job_set=$set_path job_run "$1" 2 sh -c "$job_part"
 		bytes=$(slowfs_stat img/data.mdb:bytes)
-		# And what comes afterwards.
+		# And a program that comes afterwards.
 		after=$(at 1 reader scan "$set_path" | seen)
 		[ "$(slowfs_stat img/data.mdb:bytes)" -gt $((size * 3 / 100)) ] || break
 		echo "-- $bytes bytes at try $try"
@@ -200,7 +200,7 @@ beside() {
 beside 2
 beside 4
 
-# A signal does the same.
+# A signal ends the server as well.
 serve_start 1
 kill -TERM "$(server_of 0)"
 rc=0
@@ -210,9 +210,9 @@ judge "server_without_a_path_says_what_it_serves" grep -qx \
 	"lmdbio-serve: no PATH is given: it serves what your programs read .* until lmdbio-serve --stop ends it" \
 	"$scratch/serve.log"
 
-# program_disturbed SIGNAL PERCENT NODES RANKS: ranks on the first node read their parts while its server
-# is sent that, when storage has been asked for so much of the set, and gives no more. The launcher of a
-# server that is killed ends the others'.
+# program_disturbed SIGNAL PERCENT NODES RANKS: ranks on the first node read their parts. When storage has been asked
+# for PERCENT of the set, it answers no more, and SIGNAL is sent to the node's server. When a server is killed, its
+# launcher ends the other servers.
 program_disturbed() {
 	local name=$4_programs_$1_at_$2_of_$3_nodes program pid rc=0 before=$((size * $2 / 100))
 
@@ -227,7 +227,7 @@ program_disturbed() {
 	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt "$before" ] || ! kill -0 "$program" 2>/dev/null; do
 		sleep 0.01
 	done
-	# At its beginning a program may not have come to it yet.
+	# At 0 per cent the program may not have come to the server yet.
 	if [ "$2" != 0 ]; then
 		at 0 "$serve" --status >"$scratch/out" || true
 		judge "${name}_is_served_till_then" grep -q "^[0-9]/[0-9] .*  $set_path/data.mdb\$" "$scratch/out"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Counts the signals that reach a program under lmdbio-run --mpi, lmdbio-run --stats and lmdbio-stage: one
-# that is sent to the command alone, to its process group, to each process of it, or by the launcher, comes once.
+# Counts the signals that reach a program under lmdbio-run --mpi, lmdbio-run --stats and lmdbio-stage: a signal that
+# is sent to the command alone, to its process group, to each process of it, or by the launcher, reaches the program
+# once.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -15,7 +16,7 @@ mkdir img to
 confine=$top_builddir/tests/stores/stores_confine
 started='' program=''
 
-# Programs that have a session of their own outlive a test that is ended.
+# Programs with a session of their own outlive a test that is ended: they are killed here.
 end_all() {
 	for group in $started $program; do
 		kill -KILL -- "-$group" 2> /dev/null || true
@@ -24,7 +25,7 @@ end_all() {
 }
 trap 'end_all; rm -rf "$scratch"; mpi_sweep' EXIT
 
-# SIGUSR2 asks how often SIGUSR1 has come. Whatever else has been sent by then is there before it.
+# SIGUSR2 asks how often SIGUSR1 has come. Signals that were sent before it are pending before it.
 cat > count.py <<'END'
 import os, signal
 
@@ -42,7 +43,8 @@ with open("answer", "w") as answer:
     print(had, file=answer)
 END
 
-# begin COMMAND...: in a group of its own; $program and $parent are set, and what was started is $started.
+# begin COMMAND...: runs it in a process group of its own, $started; sets $program and $parent when the program has
+# begun.
 begin() {
 	rm -f ready answer
 	: > had
@@ -61,12 +63,12 @@ is_stopped() {
 	grep -q '^State:.T' "/proc/$1/status"
 }
 
-# has_taken PROCESS: nothing that it was sent is pending.
+# has_taken PROCESS: no signal that was sent to it is pending.
 has_taken() {
 	! grep -q '^S[hi][dg]Pnd:.*[1-9a-f]' "/proc/$1/status"
 }
 
-# winches NUMBER: so many signals have come.
+# winches NUMBER: the program has received so many signals.
 winches() {
 	[ "$(wc -l < had)" -ge "$1" ]
 }
@@ -75,7 +77,7 @@ is_over() {
 	! kill -0 "$started" 2> /dev/null
 }
 
-# answered NAME: the program has had one SIGUSR1, and then all end.
+# answered NAME: the program has received SIGUSR1 once, and then all processes end.
 answered() {
 	kill -USR2 "$parent"
 	if await is_over; then
@@ -87,8 +89,8 @@ answered() {
 	end_all
 }
 
-# once NAME WAIT KILL-ARGUMENT...: while the command is stopped, so that the kernel does not make one signal of two.
-# WAIT had: the program has it before the command goes on.
+# once NAME WAIT KILL-ARGUMENT...: sends SIGUSR1 while the command is stopped, so that the kernel does not merge two
+# signals into one. WAIT had: the program receives it before the command goes on.
 once() {
 	name=$1 before=$2
 	shift 2
@@ -101,8 +103,8 @@ once() {
 	answered "$name"
 }
 
-# forgets NAME: what the witness alone was sent, before the command passes on two other signals, does not count for
-# a later one.
+# forgets NAME: a signal that only the witness was sent, before the command passes on two other signals, does not
+# count for a later one.
 forgets() {
 	witness=$(pgrep -P "$parent" lmdbio-witness)
 	kill -USR1 "$witness"
@@ -116,7 +118,7 @@ forgets() {
 	answered "$1"
 }
 
-# try NAME COMMAND...: which starts the program that follows.
+# try NAME COMMAND...: the command starts the program that follows it.
 try() {
 	tried=$1
 	shift
@@ -131,14 +133,15 @@ try() {
 	once "${tried}_passes_on_what_a_group_was_sent_that_the_program_has_left" later -- "-$parent"
 	begin "$@" python3 count.py
 	forgets "${tried}_passes_on_what_the_witness_was_sent_before"
-	# Where the kernel does not tell of a child's end unless it is asked to. The program has it so again.
+	# The caller ignores SIGCHLD, so that the kernel reports a child's end only if lmdbio asks for that. The program
+	# inherits the caller's setting.
 	status "${tried}_ends_where_its_caller_ignores_the_end_of_children" 7 \
 		timeout -k 5 60 env --ignore-signal=CHLD "$@" python3 -c '
 import signal, sys
 sys.exit(7 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 1)'
 	status "${tried}_ends_where_its_caller_blocks_the_end_of_children" 7 \
 		timeout -k 5 60 env --block-signal=CHLD "$@" sh -c 'exit 7'
-	# The witness has its pipe and its signals open, and nothing that a reader waits for the end of.
+	# The witness has its pipe and its signal descriptor open, and no pipe whose end a reader waits for.
 	# shellcheck disable=SC2016
 	status "${tried}_begins_where_close_range_is_refused" 7 \
 		timeout -k 5 60 "$confine" --refuse=close_range:ENOSYS "$@" sh -c '
@@ -155,8 +158,8 @@ once launcher_reaches_the_program_of_run_once had "$started"
 begin mpiexec -n 1 "$stage" --quiet --to=to img -- python3 count.py
 once launcher_reaches_the_program_of_stage_once had "$started"
 
-# MPICH has a use of its own for SIGUSR1 in jobs of several ranks.
-# of_one NAME SIGNAL STATUS WAIT...: ends the staging that runs as $started, once WAIT says so.
+# MPICH itself uses SIGUSR1 in jobs of several ranks, so these have one.
+# of_one NAME SIGNAL STATUS WAIT...: ends the staging that runs as $started, once WAIT succeeds.
 of_one() {
 	name=$1 number=$2 expected=$3
 	shift 3

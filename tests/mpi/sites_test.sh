@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Checks that a test makes each call of MPI in the sources fail, once and for ever.
 #
-# The programs that go through the calls (mpi_sites.h) write down which have failed; make runs them before.
-# sites_open lists what no test makes fail yet: a call that is neither there nor made to fail ends this
-# test, and so does a line there that is not needed any more. The list may only become shorter.
+# The programs that go through the calls (mpi_sites.h) write down which calls have failed; make runs them first.
+# sites_open lists the calls that no test makes fail yet. The test fails for a call that is neither listed nor made to
+# fail, and for a line that is no longer needed. The list may only become shorter.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$top_srcdir"
 need readelf
 list=tests/mpi/sites_open
 
-# Lines "file:line call function number": a call's number in its function, among those to the same.
+# Prints lines "file:line call function number": the number of the call among those to the same function of MPI in its
+# function.
 sites_in() {
 	awk 'FNR == 1 { inside = 0; name = "" }
 		{
@@ -51,7 +52,7 @@ for program in "$top_builddir"/tests/mpi/*_test; do
 done
 [ "$programs" -gt 0 ] || skip "no program of simulated MPI here"
 
-# A call that goes over lines has the number of its last one.
+# A call that spans several lines has the number of its last line.
 awk 'NR == FNR { failed[$1, $2, $3] = 1; next }
 	function judge_last() {
 		if (file == "") return

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks whether all ranks of a program that calls lmdbio_mpi_stage() get the same
-# code, also when the call is wrong or the file changes meanwhile.
+# Checks that all ranks of a program that calls lmdbio_mpi_stage() get the same code, also when the call is wrong or
+# the file changes meanwhile.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -10,15 +10,15 @@
 . "$(dirname "$0")/stage_lib.sh"
 stage_require
 call=$top_builddir/tests/mpi/stage_call
-# UCX takes its modules down before leaks are looked for, so they cannot be told from others by name:
-# those of ours can. (Other tests of programs that hold MPI leave leaks alone.)
+# UCX unloads its modules before leaks are looked for, so the report cannot name its functions; it can name ours.
+# (Other tests of programs that use MPI do not look for leaks.)
 MPI_LEAKS=:exitcode=0
 make=$top_builddir/tests/stores/stores_make
 cd "$scratch"
 mkdir made large img to
 made=made
 
-# calling NAME: in a job of four ranks on two nodes, on data that nobody has changed.
+# calling NAME: in a job of four ranks on two nodes, on an unchanged copy of the data.
 calling() {
 	rm -rf img to
 	cp -rp "$made" img
@@ -62,8 +62,8 @@ done
 calling cancel
 judge call_that_is_cancelled_by_one_rank_returns_its_code all_return $ECANCELED
 judge call_that_is_cancelled_leaves_nothing nothing_in to
-# The job is over then. The next staging removes its unfinished copy at once, because a disk may have no room for two
-# copies. It leaves a file that has no byte yet: another job may have made that just now.
+# The killed rank ends the job. The next staging removes the unfinished copy at once, because a disk may have no room
+# for two copies. It leaves a file that has no byte yet: another job may have made that just now.
 calling die
 judge call_in_which_a_rank_is_killed_ends_the_job mpi_ended "$rc"
 find to -name '*.partial' > partials
@@ -76,7 +76,7 @@ judge call_after_a_rank_was_killed_removes_the_part test "$(find to -name '*.par
 rm "$young"
 judge call_after_a_rank_was_killed_copies copies_are 1 img/data.mdb to
 
-# Each node a part: chunks enough for several steps of each rank.
+# Each node stages a part: there are chunks enough for several steps of each rank.
 "$make" large 60 200000
 cp large/data.mdb large/data.mdb.other
 made=large

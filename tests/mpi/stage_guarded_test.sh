@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# A staging directory that other users may write to: nothing that they put there is followed, replaced,
-# deleted or read.
+# Other users may write to the staging directory: nothing that they put there is followed, replaced, deleted or read.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -25,7 +24,7 @@ as_stranger() {
 	setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 }
 
-# names: what staging calls the data set's directory.
+# names: the names that staging gives to the data set's directory.
 fresh names
 staging 1 1 --to=names img
 name=$(cd names && echo *)
@@ -54,7 +53,7 @@ reads_the_copy() {
 	cmp img.seen seen && grep -q 'its staged copy' said
 }
 
-# --- for everybody, sticky, as /tmp is ---
+# --- writable for all users, and sticky, as /tmp is ---
 fresh pub
 chmod 1777 pub
 staging 2 1 --to=pub img
@@ -98,7 +97,7 @@ for how in directory parts; do
 	done
 done
 
-# --- others may write to it, and it is not sticky ---
+# --- writable for other users, and not sticky ---
 fresh open
 chmod 777 open
 staging 2 1 --verbose --to=open img
@@ -119,7 +118,7 @@ judge stage_to_another_users_directory_is_refused test $rc -eq 2
 judge stage_to_another_users_directory_says_so grep -q 'open: not used, because it belongs to user 65534' err
 judge stage_to_another_users_directory_puts_nothing_there nothing_in open
 
-# --- copies that were swapped while others could write ---
+# --- copies that were swapped while other users could write ---
 fresh to
 staging 1 1 --to=to img
 staging 1 1 --to=to other
@@ -142,7 +141,7 @@ swap
 chmod 755 to
 judge read_of_copies_that_were_swapped_back_is_the_copy reads_the_copy to
 
-# A copy that was written to keeps its length and its time.
+# A copy is changed, and keeps its length and its time.
 copy=$(find to -name data.mdb -path "*$name*")
 printf X | dd of="$copy" bs=1 seek=50000 conv=notrunc status=none
 touch -r img/data.mdb "$copy"
@@ -154,15 +153,15 @@ judge read_of_a_copy_without_a_seal_is_the_original reads_the_original to
 staging 1 1 --to=to img
 judge copy_without_a_seal_is_staged_again reads_the_copy to
 
-# A job with a file of the user's own in the way of the name: a link in a directory of its own is none that
-# another user has put there, and is not followed all the same.
+# A job finds a file of its own user where its directory should be: a link that no other user can have put there is
+# still not followed.
 fresh to
 victim
 ln -s "$scratch/victim" "to/$name"
 staging 1 1 --to=to img
 judge link_of_the_users_own_in_the_place_of_the_copy_is_refused test $rc -eq 2
 judge link_of_the_users_own_in_the_place_of_the_copy_is_not_followed victim_is_whole
-# The directory itself may be named by one.
+# The staging directory itself may be named by a link.
 fresh to
 ln -s to link
 staging 1 1 --to=link img

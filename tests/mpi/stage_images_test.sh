@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Two images of a file system, mounted one after the other in the same place, whose data sets have the same
-# inode, size, times, transaction and meta pages: what was staged of the one is not read for the other.
-# File systems with an id, without one, with the same one, and those that lie over them.
+# Two images of a file system are mounted one after the other in the same place, and their data sets have the same
+# inode, size, times, transaction and meta pages: what was staged of the one is not read for the other. The file
+# systems have an id, no id, or the same id, or lie below another file system.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -16,7 +16,7 @@ ours="env LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_VERBOSE=1"
 trap 'cd /; unmount; rm -rf "$scratch"; mpi_sweep' EXIT
 cd "$scratch"
 
-# What the data set is read from is in mount; layer is what lies below it.
+# The data set is read from the mount point mount; layer is a mount below it.
 unmount() {
 	umount "$scratch/mount" 2> /dev/null || true
 	umount "$scratch/layer" 2> /dev/null || true
@@ -55,7 +55,7 @@ $ours LMDBIO_STAGED=to "$reader" mount > out 2> err
 same copy_of_the_image_is_what_it_holds one.seen out
 judge copy_of_the_image_is_read grep -q 'its staged copy' err
 umount mount
-# Another mount of the same image: what was staged stays of use.
+# Another mount of the same image: the staged copy remains usable.
 mount -o loop,ro one.img mount
 $ours LMDBIO_STAGED=to "$reader" mount > out 2> err
 same copy_of_the_image_mounted_again_is_what_it_holds one.seen out
@@ -76,7 +76,7 @@ $ours LMDBIO_STAGED=to "$reader" mount > out 2> err
 same copy_of_the_other_image_is_what_it_holds two.seen out
 judge copy_of_the_other_image_is_read grep -q 'its staged copy' err
 
-# The copies of the one under the name of the other: the name leads there, the seal says no.
+# The copies of the one image get the names for the other: the name leads to them, but the seal does not match.
 set -- to/*
 mv "$1" aside
 mv "$2" "$1"
@@ -90,7 +90,7 @@ same copy_that_was_staged_again_is_what_it_holds two.seen out
 judge copy_that_was_staged_again_is_read grep -q 'its staged copy' err
 unmount
 
-# --- images without an id, or with one id, mounted by themselves and below another file system ---
+# --- images without an id, or with the same id, mounted directly and below another file system ---
 uuid=01234567-89ab-cdef-0123-456789abcdef
 squashfs_make() {
 	mksquashfs "$1" "$2" -noappend -all-root -mkfs-time 1704164645 -quiet -no-progress > /dev/null

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# Shows how a test of staging stages, and what it expects to find. Sourced, after
-# mpi_lib.sh.
+# Functions for tests of staging: they stage, and check what staging has left. Sourced, after mpi_lib.sh.
 # shellcheck shell=sh
 # shellcheck disable=SC2034,SC2154
 
@@ -12,8 +11,8 @@ stage_require() {
 	need flock python3
 }
 
-# staging RANKS NODES OPTION...: what it says is in out and err, its status in rc. mpiexec would read
-# the input of a loop around it.
+# staging RANKS NODES OPTION...: leaves the output in out and err, and the status in rc. mpiexec would read the input
+# of a loop around it.
 staging() {
 	staging_ranks=$1
 	staging_nodes=$2
@@ -22,8 +21,8 @@ staging() {
 	mpi_job "$staging_ranks" "$staging_nodes" "$stage" "$@" < /dev/null > out 2> err || rc=$?
 }
 
-# copies_are NUMBER FILE DIRECTORY...: so many files lie below the directories, each like FILE and with a
-# seal beside it, and nothing else does.
+# copies_are NUMBER FILE DIRECTORY...: NUMBER files lie below the directories, each equal to FILE and with a seal
+# beside it, and nothing else does.
 copies_are() {
 	copies=$1
 	original=$2
@@ -36,9 +35,9 @@ copies_are() {
 	done < found
 }
 
-# parts_are NODES FILE DIRECTORY...: the files below the directories are the parts of so many nodes, and
-# together the file: each chunk in one of them, as many on each node (but for one, or parts_unit bytes),
-# and next to nothing beside that on the disks.
+# parts_are NODES FILE DIRECTORY...: the files below the directories are the parts of so many nodes, and together they
+# are the file: each chunk is in one part, each node has as many chunks (but for one, or parts_unit bytes), and the
+# disks hold next to nothing else.
 parts_unit=1048576
 parts_are() {
 	parts_unit=$parts_unit python3 - "$@" <<'PYTHON'
@@ -82,18 +81,18 @@ nothing_in() {
 	test ! -s found || { cat found; return 1; }
 }
 
-# all_ranks_say RANKS TEXT: with --verbose, each rank on a line of its own.
+# all_ranks_say RANKS TEXT: with --verbose, each rank prints a line of its own.
 all_ranks_say() {
 	[ "$(grep -c "^rank [0-9]* of $1: $2\$" err)" -eq "$1" ] || { cat out err; return 1; }
 }
 
-# fresh DIRECTORY...: empty.
+# fresh DIRECTORY...: makes them anew, empty.
 fresh() {
 	rm -rf "$@"
 	mkdir "$@"
 }
 
-# hold SET: a reader that has seen all of it stays until let_go, and so does its shared memory; by the
+# hold SET: starts a reader that has read all of it and stays until let_go, and with it its shared memory. It uses
 # descriptors 8 and 9.
 # shellcheck disable=SC2238
 hold() {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks whether programs find what was staged, and only that; containers, too.
+# Checks that programs find what was staged, and nothing else; containers, too.
 # shellcheck disable=SC2086
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
@@ -55,7 +55,7 @@ judge program_that_fails_is_the_status test $rc -eq 7
 rc=0
 "$stage" --quiet --to=to0 img -- no-such-program > out 2>&1 || rc=$?
 judge program_that_is_not_there_is_127 test $rc -eq 127
-# Signals that come while its data is brought are the program's when it begins; this one looks itself.
+# Signals that come while the program's data is staged reach the program when it begins; this one checks that itself.
 python3 -c '
 import os, signal, sys
 kept = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM]
@@ -65,7 +65,7 @@ for number in kept:
 os.execv(sys.argv[1], sys.argv[1:])' "$stage" --quiet --tier=memory img -- \
 	python3 -c 'import signal; print(*sorted(n.name for n in signal.sigpending()))' > out 2>&1 || true
 judge signals_before_the_program_has_begun_are_kept test "$(cat out)" = "SIGALRM SIGUSR1 SIGUSR2"
-# A signal to end, while MPI begins or after the last step: no program begins, on no rank.
+# A signal to end comes while MPI begins or after the last step: no program begins, on any rank.
 for at in before after; do
 	rc=0
 	KILLED_AT=$at KILLED_BY=15 KILLED_RANK=0 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so \
@@ -77,8 +77,8 @@ KILLED_AT=after KILLED_BY=15 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_
 	mpi_job 2 1 "$stage" --to=to0 img -- touch begun > out 2> err || rc=$?
 judge signal_to_another_rank_is_told grep -q 'img: interrupted' err
 judge program_of_an_interrupted_staging_does_not_begin test ! -e begun
-# While another rank's process keeps MPI from beginning, too.
-# begins_with COMMAND...: its process as rank 0; its id is in the file pid.
+# The same while another rank's process keeps MPI from beginning.
+# begins_with COMMAND...: starts the command as rank 0; its process id is in the file pid.
 begins_with() {
 	rm -f pid
 	# shellcheck disable=SC2016
@@ -116,7 +116,7 @@ mpi_job 2 2 "$stage" --quiet --hold img -- env $ours LMDBIO_STORE=arena LMDBIO_S
 judge program_finds_what_is_held test "$(grep -cxF -f original out)" -eq 2
 judge program_finds_all_of_it test "$(grep -c 'requests to storage  *0$' err)" -eq 2
 if mpi_huge_pages; then
-	# The staging of each rank is its program's parent.
+	# On each rank the staging process is its program's parent.
 	# shellcheck disable=SC2016
 	mpi_job 2 2 "$stage" --quiet --hold img -- \
 		sh -c 'grep ShmemPmdMapped "/proc/$PPID/smaps" | sort -u' > out
@@ -133,7 +133,7 @@ judge container_is_staged_as_it_is copies_are 2 packed/data.mdb.zst to0 to1
 env $ours LMDBIO_STAGED=to0 "$reader" packed > out 2> err
 same container_is_read_from_the_copy original out
 judge container_says_that_it_reads_the_copy grep -q 'data.mdb.zst: its staged copy' err
-# Into memory by each reader: chunks smaller than a step, and such that many steps are one chunk's.
+# Each reader decompresses into memory: chunks smaller than a step, and chunks that take many steps.
 "$top_builddir/tools/lmdbio-convert" --quiet --chunk-size=64k img small
 "$top_builddir/tools/lmdbio-convert" --quiet --chunk-size=4M img large
 for how in mpiio collective; do
@@ -146,7 +146,7 @@ for how in mpiio collective; do
 		judge container_of_${packed}_chunks_held_by_${how}_needs_no_storage \
 			test "$(grep -c 'requests to storage  *0$' err)" -eq 3
 	done
-	# Damage in the last rank's share is the same error on all.
+	# Damage in the last rank's share gives the same error on all ranks.
 	mkdir -p bad
 	cp small/data.mdb.zst bad/
 	printf '\1\2\3\4' | dd of=bad/data.mdb.zst bs=1 conv=notrunc status=none \

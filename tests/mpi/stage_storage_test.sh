@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what a staging asks of storage, and what it does when storage or the
-# target fails: the same code on all ranks, nobody waiting, nothing left behind.
+# Checks what a staging asks of storage, and what it does when storage or the target fails: all ranks return the same
+# code, no rank waits, and nothing is left behind.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -27,7 +27,7 @@ stage_clean() {
 	mpi_sweep
 }
 
-# cold: nothing is in the kernel's memory, and counting begins.
+# cold: empties the kernel's page cache, and resets the counters.
 cold() {
 	slowfs_drop
 	slowfs_reset
@@ -43,7 +43,7 @@ mkdir -p backing/img backing/packed
 "$make" backing/img 126 200000
 data=backing/img/data.mdb
 size=$(stat -c %s $data)
-pages=$((size + 3 * 131072)) # the meta pages are looked at before, after and by ranks' kernels
+pages=$((size + 3 * 131072)) # ranks look at the meta pages before and after, and the kernel reads ahead for them
 calls=$((size * 11 / 10 / 1048576 + 2))
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=0
 
@@ -79,7 +79,7 @@ judge programs_find_what_is_held test "$(grep -cxF -f original out)" -eq 2
 at_most programs_that_find_it_ask_storage_for_nothing "$(slowfs_stat img/data.mdb:bytes)" $pages
 
 # --- storage that fails ---
-# In the third share, and in the last one's last page.
+# In the third share, and in the last page of the last share.
 for how in posix mpiio collective; do
 	for at in $((size * 5 / 8)) $((size - 1)); do
 		fresh to0 to1
@@ -127,7 +127,7 @@ if mount -t tmpfs -o size=4m none full 2> /dev/null; then
 else
 	not_run stage_to_a_full_disk "nothing can be mounted here"
 fi
-# A file system that promises nothing, and is full when some of it has been written.
+# A file system that cannot reserve space, and that fills up while the copy is written.
 truncate -s 8M late.img
 if command -v mkfs.ext2 > /dev/null && mkfs.ext2 -q -F late.img 2> /dev/null &&
 	mount -o loop late.img late 2> /dev/null; then

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks whether what was staged is what programs then read, however many ranks
-# and nodes have staged it, whichever reader has read it.
+# Checks that programs read exactly what was staged, whatever number of ranks and nodes has staged it, and with
+# whichever reader.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -54,7 +54,7 @@ staging 4 2 --to=to%n --stagger=auto --buffer=128k --json img
 judge stage_with_a_measured_group_copies copies_are 2 img/data.mdb to0 to1
 judge stage_with_a_measured_group_tells_it grep -qE '"group": [124],' out
 
-# Twelve pages of a page each for four ranks: at least one has none.
+# Twelve pages in pieces of one page, for four ranks: at least one rank has none.
 for how in posix mpiio collective; do
 	fresh to0 to1
 	staging 4 2 --to=to%n --reader=$how tiny

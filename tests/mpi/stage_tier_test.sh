@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what lmdbio-stage --tier=ssd asks of storage and leaves on each node's disk,
-# and that it leaves nothing when it fails anywhere, with the same code on all ranks.
+# Checks what lmdbio-stage --tier=ssd asks of storage and leaves on each node's disk, and that a failure anywhere
+# leaves nothing and gives the same code on all ranks.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -39,7 +39,7 @@ slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=0
 # --- what is asked of storage, and what is left ---
 # Uneven ones, too: three ranks on two nodes, buffers of several chunks and of less than one.
 while read -r ranks nodes buffer; do
-	# Sanitized, the uneven ones and the most.
+	# A sanitized build runs the uneven ones and the largest.
 	[ "${with_sanitizer:-no}" = no ] || [ "$ranks" = 3 ] || [ "$nodes" = 4 ] || continue
 	fresh to0 to1 to2 to3
 	slowfs_drop
@@ -70,11 +70,11 @@ judge part_that_is_gone_is_all_that_is_read grep -qE '"read_bytes": 1[01][0-9]{6
 truncate -s -1 to1/*/part-1-of-4
 staging 4 4 --tier=ssd --to=to%n mount/img
 judge part_that_was_cut_is_made_again parts_are 4 $data to0 to1 to2 to3
-# Less than a chunk for each node: one has it, the others have a part with nothing in it.
+# Fewer chunks than nodes: one node has the chunk, the others' parts are empty.
 fresh to0 to1
 staging 4 2 --tier=ssd --to=to%n mount/tiny
 judge parts_of_one_chunk_are_the_file parts_are 2 backing/tiny/data.mdb to0 to1
-# Of a container the data, of which several chunks are compressed as one.
+# Of a container the data is staged, several chunks of which are compressed as one.
 "$top_builddir/tools/lmdbio-convert" --quiet --chunk-size=2M backing/img backing/packed
 fresh to0 to1
 staging 3 2 --tier=ssd --to=to%n mount/packed
@@ -84,7 +84,7 @@ staging 3 2 --tier=ssd --to=to%n mount/packed
 judge parts_of_a_container_are_found_again grep -q 'all 2 nodes have had it' out
 
 # --- what fails ---
-fails() { # WHAT CODE: on all four ranks, and nothing is left.
+fails() { # WHAT CODE: on all four ranks; nothing is left
 	judge "$1_fails" test $rc -eq 2
 	judge "$1_is_the_same_on_all_ranks" all_ranks_say 4 "$2"
 	judge "$1_leaves_nothing" nothing_in to0 to1
@@ -111,7 +111,7 @@ if mount -t tmpfs -o size=12m none full 2> /dev/null; then
 else
 	not_run parts_on_one_full_disk_of_two "nothing can be mounted here"
 fi
-# Told to end in the middle: once storage has been asked for some of it, and long before it has given all.
+# A signal in the middle: once storage has been asked for some of the data, and long before it has given all.
 fresh to0 to1
 slowfs_drop
 slowfs_reset

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a job reads what lmdbio-stage --tier has spread over its nodes instead of
-# storage, and storage where that is not there or not right.
+# Checks that a job reads what lmdbio-stage --tier has spread over its nodes instead of storage, and reads storage
+# where a part is missing or wrong.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 # shellcheck source-path=SCRIPTDIR source=stage_lib.sh
@@ -16,22 +16,23 @@ declare -A whole
 for set in img cifar; do
 	whole[$set]=$(original scan "$scratch/backing/$set" | seen)
 done
-# Meta pages, and what programs look at before they read ahead: the kernel brings that, in sizes of its own.
+# The meta pages, and the pages that programs read before they read ahead: the kernel reads those, in sizes of its
+# own.
 few=$((12 * 131072))
 size=$(file_size img)
 chunks=$((size / 1048576))
 export LMDBIO_VERBOSE=1
 
-# spread SET RANKS NODES: its parts, into backing/to0 and so on.
+# spread SET RANKS NODES: stages the set's parts, into backing/to0 and so on.
 spread() {
 	fresh backing/to0 backing/to1 backing/to2 backing/to3
 	staging "$2" "$3" --tier=ssd --quiet --to=backing/to%n "mount/$1"
 	[ "$rc" = 0 ] || cat err
 }
 
-# reads NAME SET RANKS NODES EPOCHS LEAST MOST [BYTES]: a job sees the right data, and storage is asked for that
-# many whole chunks, and no more than BYTES beside. It is made again when it cost more: whom a machine that is busy
-# with other things keeps waiting goes without the server, so that counts only if it happens each time.
+# reads NAME SET RANKS NODES EPOCHS LEAST MOST [BYTES]: a job reads the right data; storage is asked for LEAST to MOST
+# whole chunks, and no more than BYTES beside. The job is repeated if it cost more: on a busy machine a rank that
+# waits too long reads storage itself, so only a cost that recurs in every try counts.
 reads() {
 	local try bytes chunks file=${reads_file:-data.mdb} most=$(($7 * 1048576 + ${8:-$few}))
 
@@ -49,7 +50,7 @@ reads() {
 	at_most "$1_bytes" "$bytes" "$most"
 }
 
-# first_chunk PART: the offset of the first chunk that it has.
+# first_chunk PART: the offset of the part's first chunk.
 first_chunk() {
 	python3 - "$1" "$size" <<'PYTHON'
 import struct, sys
@@ -59,7 +60,7 @@ with open(sys.argv[1], "rb") as part:
 PYTHON
 }
 
-# flip FILE OFFSET: a bit.
+# flip FILE OFFSET: flips a bit.
 flip() {
 	local byte
 
@@ -69,7 +70,7 @@ flip() {
 
 # --- on the disks ---
 job_options=--staged=backing/to%n
-# While a process comes to its node's memory it goes on by page faults, as many as storage answers meanwhile.
+# While a process opens its node's memory, its reads go on by page faults, as many as storage answers meanwhile.
 slowfs_control "latency 20000"
 for nodes in 2 4; do
 	for set in img cifar; do
@@ -80,7 +81,7 @@ for nodes in 2 4; do
 	done
 done
 slowfs_control "latency 500"
-# Of a container what is read is its data: nothing is decompressed any more, and but for indexes nothing read.
+# The parts of a container hold its decompressed data: a job decompresses nothing, and reads only indexes.
 mkdir backing/packed
 "$top_builddir/tools/lmdbio-convert" --quiet backing/img backing/packed
 whole[packed]=${whole[img]}
@@ -88,10 +89,10 @@ spread packed 4 2
 reads_file=data.mdb.zst reads parts_of_a_container packed 4 2 1 0 0
 judge parts_of_a_container_are_all_had test "$(grep -c '(0 chunks were not had there)' job.log)" = 2
 spread img 2 2
-# Less memory than the data has: the disks are read again. Who finds no room reads what it needs for itself.
+# Less memory than data: the disks are read again. A process that finds no room reads what it needs for itself.
 LMDBIO_MEMORY=16M reads parts_that_exceed_memory img 2 2 2 0 0 $((size / 5))
 job_left parts
-# Parts of two of four nodes are of no use to two.
+# Parts that were made for two nodes are of no use to four.
 reads parts_for_other_nodes img 4 4 1 $chunks $chunks
 judge parts_for_other_nodes_are_told grep -q 'no part of it for node 3 of 4 in .*to3: No such file' job.log
 
@@ -100,7 +101,7 @@ flip "$part" $(($(first_chunk "$part") + 5000))
 reads part_with_a_flipped_bit img 2 2 1 1 1
 judge part_with_a_flipped_bit_is_told grep -q 'its part on the local disk: not what was staged; storage is read' job.log
 judge part_with_a_flipped_bit_is_counted grep -q 'node 0 of 2 .*(1 chunks were not had there)' job.log
-# A disk that fails; the same files, seen through slowfs.
+# A disk that fails: the same files, read through slowfs.
 spread img 2 2
 slowfs_control "fail part-1-of-2@$(first_chunk backing/to1/*/part-1-of-2):eio"
 job_options=--staged=mount/to%n
@@ -111,7 +112,7 @@ job_options=--staged=backing/to%n
 truncate -s $((size / 2)) backing/to0/*/part-0-of-2
 reads part_that_was_cut img 2 2 1 $((chunks / 2)) $((chunks / 2 + 1))
 judge part_that_was_cut_is_told grep -q 'no part of it for node 0 of 2 in .*to0: it is damaged' job.log
-# The data set has become another one; then its old parts have the new one's name.
+# The data set has changed; then its old parts get the new state's name.
 spread img 2 2
 before=$(basename backing/to0/*)
 touch backing/img/data.mdb
@@ -138,7 +139,7 @@ at_most server_with_parts_bytes "$(slowfs_stat img/data.mdb:bytes)" $few
 LMDBIO_NODE=$LMDBIO_NODE#0 "$top_builddir/tools/lmdbio-serve" --stop
 wait
 
-# And the server inside of a program that uses MPI itself.
+# So does the server inside a program that uses MPI itself.
 fresh backing/to0
 staging 2 2 --tier=ssd --quiet --to=backing/to0 mount/img
 inside=$top_builddir/tests/mpi/inside_reader
@@ -159,7 +160,7 @@ at_most server_inside_with_parts_chunks "$inside_chunks" 0
 judge server_inside_with_parts_has_had_them test "$(grep -c '(0 chunks were not had there)' job.log)" = 2
 
 # --- in memory ---
-# What a program saw of what storage was asked for when it began is in asked.RANK.
+# When a program begins, it writes the bytes that storage has been asked for to asked.RANK.
 # shellcheck disable=SC2016
 begin_part='awk "\$1 == \"bytes\" { print \$2 }" "$job_mount/.slowfs/stats" >"$job_scratch/asked.$PMI_RANK"
 '
@@ -191,7 +192,7 @@ in_memory() {
 in_memory 2 2 256M
 in_memory 4 4 32M
 
-# Without a program, until it is told to end; others come and go meanwhile.
+# Staging runs without a program until it is told to end; other programs come and go meanwhile.
 cold
 mpi_job 2 2 "$stage" --tier=memory mount/img >serve.log 2>&1 &
 until grep -q 'spread over memory' serve.log; do
@@ -208,7 +209,7 @@ rc=0
 wait $! || rc=$?
 equal memory_that_is_given_up_ends_well 0 $rc
 job_left memory
-# Told to end before all is there.
+# Staging is told to end before all of the data is in memory.
 cold
 slowfs_control "latency 2000000"
 mpi_job 2 2 "$stage" --tier=memory mount/img -- touch ran >serve.log 2>&1 &

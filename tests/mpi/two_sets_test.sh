@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that ranks which have two data sets open at once, and read them in different
-# orders, never wait for one another, see the right bytes of both, and cost storage one reading of each.
+# Checks ranks that have two data sets open at once and read them in different orders: they never wait for one
+# another, see the right bytes of both, and read each set from storage once.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
-# One has more records, so that it goes on when the other is over.
+# One set has more records, so that its reading goes on when the other's is over.
 make_set img 300 98316
 make_set other 9000 3090
 slowfs_start "$scratch/backing" "$scratch/mount"
@@ -14,8 +14,8 @@ export SETS_READER=$top_builddir/tests/mpi/sets_reader SETS_AT=$scratch/mount
 # shellcheck disable=SC2016
 sets_part='exec "$SETS_READER" 1 "$SETS_AT/img" "$SETS_AT/other" >"$job_scratch/told.$PMI_RANK"'
 
-# two_sets RANKS NODES: made again when it cost too much: whom a machine that is busy with other things
-# keeps waiting goes without the server, so that counts only if it happens each time.
+# two_sets RANKS NODES: the job is repeated if it cost too much: on a busy machine a rank that waits too long reads
+# storage itself, so only a cost that recurs in every try counts.
 two_sets() {
 	local name=two_sets_in_turn_with_$1_ranks_on_$2_nodes try set bytes costly rank line
 
