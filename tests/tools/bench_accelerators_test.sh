@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# lmdbio-bench --train says of each number of accelerators what it has counted, and leaves nothing.
+# lmdbio-bench --train reports its counts for each number of accelerators, and leaves nothing behind.
 #
-# Counts and arithmetic are judged; how many accelerators are fed is not.
+# Counts and arithmetic are judged; the number of accelerators that are fed is not.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need python3
@@ -66,7 +66,7 @@ told batch_larger_than_data_is_named 2 'data/train: it has 600 records: a batch 
 told way_that_is_none_is_refused 2 "no way of reading is called 'sideways'" "$bench" "${quick[@]}" --only=sideways \
 	data/train
 
-# --- an accelerator that dies does not leave the others waiting for it ---
+# --- an accelerator that dies does not make the others wait for it ---
 "$bench" "${quick[@]}" --seconds=10 data/train > killed 2>&1 &
 victim=$! groups=lmdbio-bench-$!
 rc=0

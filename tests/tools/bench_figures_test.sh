@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that bench_figures measures what it says, and leaves nothing.
+# Checks that bench_figures measures what it claims to measure, and leaves nothing behind.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
@@ -14,7 +14,7 @@ TMPDIR=$scratch/tmp
 export TMPDIR
 small="--data=$scratch/data --set=small --scale=0.002 --pairs=1"
 
-# --- what it tells ---
+# --- what it reports ---
 # shellcheck disable=SC2086
 status bench_of_reads_in_memory_ends_well 0 "$bench" $small --work=scan,get --count=1000 --json
 judge bench_tells_as_json_what_was_read python3 - out <<'END'
@@ -97,9 +97,9 @@ assert least * 0.9 < case["fio_seconds"] < least * 10, (least, case)
 END
 fi
 
-# --- what it leaves ---
+# --- what it leaves behind ---
 judge bench_leaves_no_mount_and_no_folder test -z "$(ls tmp)"
-# Killed when its file system is there, it is in the middle of it.
+# The signal comes once its file system is mounted, in the middle of a measurement.
 "$bench" --data="$scratch/data" --set=small --scale=0.002 --pairs=99 --work=scan --state=cold \
 	--slowfs="$SLOWFS" > killed 2>&1 &
 victim=$!

@@ -45,7 +45,7 @@ with lmdb.open("empty", map_size=1 << 20) as env, env.begin(write=True) as txn:
     pass
 END
 "$top_builddir/tools/lmdbio-convert" data/train data/packed > /dev/null
-# A reader has its slot in a lock file that is there; no lock file may come or go.
+# lmdbio-bench may use a reader slot of a lock file that exists; it may neither create nor remove a lock file.
 listing() {
 	find data -mindepth 1 -printf '%p\n' | sort
 	find data -type f ! -name '*lock*' -printf '%p %s %T@\n' -exec cksum {} + | sort
@@ -66,7 +66,7 @@ text = open(sys.argv[1], encoding="utf-8").read()
 assert text.startswith("<!DOCTYPE html>")
 root = tree.fromstring(text)
 names = [element.tag for element in root.iter()]
-# A bar each of the original and of lmdbio in 12 groups, on a track of its own; a table of medians.
+# A bar of the original and one of lmdbio in each of 12 groups, each on a track of its own; and a table of medians.
 assert names.count("svg") == 24 and names.count("rect") == 48, names.count("rect")
 assert names.count("tr") == 12 * 3 + 1 + 24, names.count("tr")
 verdict, = (element for element in root.iter("p") if element.get("class", "").startswith("verdict"))
@@ -79,7 +79,7 @@ for forbidden in "script", "img", "link", "iframe":
 html.parser.HTMLParser().feed(text)
 assert "http:" not in text and "https:" not in text
 END
-# style PAGE: its style sheet.
+# style PAGE: prints its style sheet.
 style() {
 	sed -n '/<style>/,/<.style>/p' "$1"
 }
@@ -178,7 +178,7 @@ else
 	not_run data_in_memory_is_measured "no tmpfs here"
 fi
 
-# --- a writer beside ---
+# --- a writer writes meanwhile ---
 /usr/bin/python3 - data/train <<'END' &
 import lmdb, os, sys
 env = lmdb.open(sys.argv[1], map_size=1 << 26)
@@ -200,7 +200,7 @@ with lmdb.open(sys.argv[1], map_size=1 << 26) as env, env.begin(write=True) as t
 END
 listing > before
 
-# --- no original here ---
+# --- the original is not installed ---
 loaded=$(ldd "$scratch/root$(directory libexecdir)/lmdbio/bench_worker" | awk '/liblmdb/ { print $3 }')
 if ! grep -q "^ORIGIN_ARCHIVE_TRUE=''" "$top_builddir/config.log"; then
 	not_run original_that_lmdbio_holds_is_measured "this build holds none"
@@ -231,7 +231,7 @@ else
 	not_run other_user_measures "not root, or the tree is out of another user's reach"
 fi
 
-# --- a program that has the data set mapped ---
+# --- a program has the data set mapped ---
 mkfifo held
 /usr/bin/python3 - data/train/data.mdb <<'END' &
 import mmap, sys
@@ -334,7 +334,7 @@ for run in runs:
     assert size * 0.9 < run["storage_bytes"] < size * 1.2, run
 asked = int(open("asked").read())
 told = sum(run["storage_bytes"] for run in runs) + result["machine"]["direct_bytes"]
-# The rest is what looking at the data set has read.
+# The other bytes are those that lmdbio-bench reads to look at the data set.
 assert told * 0.9 < asked < told + 1.2 * size, (asked, told, size, runs, result["machine"])
 assert int(open("counted").read()) > 0
 END
@@ -342,7 +342,7 @@ else
 	not_run bytes_asked_are_those_of_storage "no slowfs here"
 fi
 
-# --- what is left ---
+# --- what is left behind ---
 listing > after
 same nothing_is_written_to_the_data_sets before after
 judge no_file_is_left test -z "$(ls tmp)"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what lmdbio-check says of each kind of damage that a container can have:
-# bytes that no longer fit their checksum, and lies of which every checksum is right.
+# Checks what lmdbio-check reports for each kind of damage to a container: bytes that no longer match their checksum,
+# and false fields whose checksums match.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 testdb=$top_builddir/tests/data/lmdbio-testdb
@@ -34,7 +34,7 @@ judge lying_record_index_names_page_and_byte grep -q '^damage: page [0-9]*, byte
 lie source 1 '^damage: byte 0: container: the data is not from the file that it is said to be from'
 lie version 2 'unchecked: this is a container of a newer lmdbio'
 
-# hurt NAME BYTE CODE TEXT: one bit of the sound container, at its byte.
+# hurt NAME BYTE CODE TEXT: flips one bit of that byte of the sound container.
 hurt() {
 	cp none.zst hurt.zst
 	byte=$(od -An -t u1 -j "$2" -N 1 none.zst | tr -d ' ')
@@ -63,7 +63,7 @@ verdict container_that_is_missing_is_unchecked 2 'unchecked: No such file' nosuc
 mkdir nothing
 verdict directory_without_data_is_unchecked 2 'unchecked: ' nothing
 
-# The same as JSON.
+# The same reports as JSON.
 if command -v python3 > /dev/null; then
 	"$tool" --json copy.zst > out || true
 	python3 -c 'import json, sys

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that lmdbio-check finds sound files intact, whatever wrote them, and each
-# kind of damage where it is, and that nothing else comes out of it than its three answers.
+# Checks that lmdbio-check finds sound files intact, whatever has written them, and reports each kind of damage at its
+# place, and that it never ends with anything but its three answers.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 testdb=$top_builddir/tests/data/lmdbio-testdb
@@ -50,7 +50,7 @@ verdict check_of_an_order_of_its_own_is_damage 1 'does not come after' custom
 judge check_of_an_order_of_its_own_says_what_to_do grep -q 'with --no-order' out
 verdict check_without_order_is_intact 0 'custom: structure intact; LMDB has no checksums' --no-order custom
 
-# What LMDB itself leaves: transactions aborted and nested, readers in the way, writers killed.
+# States that LMDB itself leaves: aborted and nested transactions, readers that keep pages, killed writers.
 if /usr/bin/python3 -c 'import lmdb' 2>/dev/null; then
 	cat > writer.py <<'END'
 import lmdb, os, random, struct, sys
@@ -125,7 +125,7 @@ else
 	not_run check_after_aborted_transactions_finds_no_lost_page "no python3-lmdb"
 fi
 
-# --- damage by hand: one leaf below the root, at known places ---
+# --- damage by hand: one leaf below the root, at known offsets ---
 {
 	printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n'
 	value=$(head -c 5000 /dev/zero | tr '\0' x)
@@ -135,7 +135,7 @@ mkdir sound
 mdb_load -f sound.txt sound
 verdict sound_file_is_intact 0 'sound: structure intact; LMDB has no checksums' sound
 
-# get SIZE OFFSET: a number of the sound file.
+# get SIZE OFFSET: reads a number of the sound file.
 get() {
 	od -An -v -t "u$1" -j "$2" -N "$1" sound/data.mdb | tr -d ' '
 }
@@ -151,7 +151,7 @@ fresh() {
 	cp sound/data.mdb damaged/
 }
 page=4096
-meta=$page # one transaction was written: it is of meta page 1
+meta=$page # one transaction was written, so its meta page is page 1
 judge sound_file_is_of_one_transaction test "$(get 8 $((meta + 144)))" = 1
 root=$(get 8 $((meta + 128)))
 leaf=$((root * page))
@@ -226,14 +226,14 @@ verdict file_cut_off_in_the_first_meta_is_found 1 'ends after 100 bytes' damaged
 fresh && : > damaged/data.mdb
 verdict empty_file_is_no_data_file 2 'unchecked: this file is empty' damaged
 
-# One page more than anybody has, at the end of the file.
+# A page at the end of the file that no tree and no free list has.
 last=$(get 8 $((meta + 136)))
 fresh && put $((meta + 136)) "$(printf '%o' $((last + 1)))"
 truncate -s $(((last + 2) * page)) damaged/data.mdb
 verdict lost_page_is_a_warning 0 "^warning: page $((last + 1)), byte .*neither in use nor free" damaged
 judge lost_page_leaves_the_file_intact grep -qx 'damaged: structure intact, 1 warning; LMDB has no checksums' out
 
-# The free list: a transaction gives back what it replaced.
+# The free list: a transaction puts the pages into it that it replaces.
 printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n b\n changed\nDATA=END\n' > second.txt
 mdb_load -f second.txt sound
 meta=0
@@ -255,7 +255,7 @@ verdict transaction_of_the_future_is_found 1 "free list: transaction 9, but the 
 fresh && put $((entry + 16)) 377
 verdict free_list_longer_than_its_record_is_found 1 "free list: 255 page numbers in" damaged
 
-# A transaction that gives back several pages, those of a long value.
+# A transaction that frees several pages, those of a long value.
 cp -r sound flat
 printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n c\n short\nDATA=END\n' > third.txt
 mdb_load -f third.txt sound
@@ -270,7 +270,7 @@ rm -rf sound && mv flat sound
 # Two levels: each key of a leaf page lies between two keys of the branch page.
 {
 	printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n'
-	for number in $(seq 100 189); do # fewer than mdb_load puts into a transaction
+	for number in $(seq 100 189); do # fewer than mdb_load writes in one transaction
 		printf ' key%s\n %080d\n' "$number" 0
 	done
 	echo DATA=END
@@ -280,7 +280,7 @@ mdb_load -f tall.txt tall
 mv sound flat && mv tall sound
 root=$(get 8 $((page + 128)))
 judge tall_file_has_two_levels test "$(get 2 $((page + 94)))" -eq 2
-# entry PAGE NUMBER: where that entry of the page stands.
+# entry PAGE NUMBER: the offset of that entry in the file.
 entry() {
 	echo $(($1 * page + $(get 2 $(($1 * page + 16 + 2 * $2)))))
 }
@@ -342,7 +342,7 @@ END
 		printf '%s\n%s\n' "${line% }" "${line% }" > expected
 		same json_names_databases_as_stat_does expected found
 	fi
-	# 64 GiB that are not there: two bits for each page are 4 MiB.
+	# A file of 64 GiB, all holes: two bits for each page are 4 MiB.
 	"$testdb" --flags=plain,keys10 vast > /dev/null
 	pages=16777216
 	last=$((pages - 1))
@@ -412,7 +412,7 @@ else
 	not_run sound_container_is_intact "no lmdbio-convert in this build"
 fi
 
-# --- damage at random, against what readers meet ---
+# --- random damage, compared with the errors that readers return ---
 damage=$top_builddir/tests/tools/check_damage
 if [ -x "$damage" ]; then
 	mkdir random

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Commands whose address space, descriptors, processes, locked memory or length of files are limited, in twenty steps
-# from too little to enough (without TESTS_LONG: in six of them). A command does all of it, or says what there was none
-# of and leaves nothing under the final name; it never ends by a signal; once the limit is lifted, it works.
+# Runs commands with limits on their address space, descriptors, processes, locked memory or file length, in twenty
+# steps from too little to enough (without TESTS_LONG in six of them). A command finishes its work, or says what it
+# lacked and leaves nothing under the final name; it never ends by a signal; without the limit it works again.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 tools=$top_builddir/tools
@@ -21,15 +21,15 @@ done
 "$tools/lmdbio-convert" -q tree imported
 "$tools/lmdbio-dump" -f imported.dump imported
 
-# Also what the library writes for a program.
+# The same for the file of counters that the library writes for a program.
 rc=0
 (ulimit -f 0 && LMDBIO_STATS=counters LD_LIBRARY_PATH=${dropin%/*} "$top_builddir/tests/stores/stores_reader" scan set 2>&1) |
 	cat > seen || rc=$?
 judge counters_that_may_not_be_written_end_no_program test "${PIPESTATUS[0]}$rc" = 00
 judge counters_that_may_not_be_written_are_told_of grep -q 'counters: File too large' seen
 
-# The limit of processes does not hold for root. So a user without other processes runs copies of the commands,
-# because that user may not look into a build tree of root's.
+# The limit of processes does not hold for root. So a user without other processes runs the commands. That user runs
+# copies of them, because a build tree of root's may be closed to other users.
 user=
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
 	chmod 777 .
@@ -38,7 +38,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
 	user=$((2000000 + $$))
 fi
 
-# command_of WHAT: how it is called, as $made says where to.
+# command_of WHAT: sets $run to the command line, with $made as the target.
 command_of() {
 	case $1 in
 	pack) run=("$at/lmdbio-convert" -q set "$made") ;;
@@ -50,7 +50,7 @@ command_of() {
 	esac
 }
 
-# is_right WHAT: what it has made.
+# is_right WHAT: whether the command's result is right.
 # shellcheck disable=SC2317 # judge calls it
 is_right() {
 	case $1 in
@@ -63,8 +63,8 @@ is_right() {
 	esac
 }
 
-# limited LIMIT VALUE: leaves the status in rc and what it says in $said. All it says goes through a pipe, whose
-# length has no limit.
+# limited LIMIT VALUE: runs the command; leaves its status in rc and its output in $said. All output goes through a
+# pipe, because the limit of file lengths does not apply there.
 limited() {
 	rc=0
 	# shellcheck disable=SC2016 # the inner shell's
@@ -85,13 +85,13 @@ step() {
 	if [ "$rc" = 0 ]; then
 		is_right "$what" && fine=$((fine + 1)) && return
 	elif [ "$rc" -lt 124 ] || { [ "$rc" -le 127 ] && [[ $said == *"shared librar"* ]]; }; then
-		# The original says EIO of a write that comes to the limit.
+		# The original returns EIO for a write that reaches the limit.
 		if [[ $said =~ "Cannot allocate memory"|"ulimit -v"|"Resource temporarily unavailable"|"Too many open files"|"File too large"|"Input/output error"|"shared " ]] &&
 			{ [ "$what" = stage ] || [ ! -e "$made" ]; } &&
-			# UCX would end the process by SIGABRT where it has no descriptor, memory or file.
+			# Without a descriptor, memory or file UCX would end the process by SIGABRT.
 			{ [ "$what" != stage ] || [[ $said != *UCX* && $said != *"Abort("* ]]; }; then
 			refused=$((refused + 1))
-			# Once it has enough.
+			# Runs the command again without the limit.
 			[ -z "${TESTS_LONG:-}" ] && [ "$refused" -gt 1 ] && return
 			limited "$2" hard
 			[ "$rc" = 0 ] && is_right "$what" && return
@@ -102,7 +102,8 @@ step() {
 	bad=$((bad + 1))
 }
 
-# Where programs begin to run at all: the kernel kills a program that has no room for its libraries.
+# The least address space in which programs begin to run: the kernel kills a program that has no room for its
+# libraries.
 least=8
 until (ulimit -v $((least << 10)) && "$tools/lmdbio-convert" --version) > /dev/null 2>&1; do
 	least=$((least + 4))

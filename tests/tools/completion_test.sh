@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Each command's --help, manual page and completion in bash, zsh and fish have the same options, and real shells complete what an option takes.
+# Checks that each command's --help, manual page and completion in bash, zsh and fish have the same options, and that
+# real shells complete the values of options.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need python3 awk
@@ -8,7 +9,7 @@ awk=${AWK:-awk}
 words=$top_srcdir/tests/tools/shell_words.py
 cd "$scratch"
 
-# --- where the shells look ---
+# --- the folders in which the shells look ---
 mkdir -p commands bash/completions zsh data/fish/vendor_completions.d
 for tool in "$top_builddir"/tools/lmdbio-*; do
 	if [ ! -f "$tool" ] || [ ! -x "$tool" ]; then
@@ -56,13 +57,13 @@ for shell in $shells; do
 	number=0
 	while read -r name; do
 		number=$((number + 1))
-		# Where a program can stand zsh adds "-", its own word before one.
+		# Where a program name may stand, zsh also offers "-", a word of its own.
 		sed -n "${number}p" found | tr ' ' '\n' | grep -vxe - | sort -u > completed
 		same "${shell}_completes_the_options_of_$name" "$name.options" completed
 	done < names
 done
 
-# --- what an option, or the place of an operand, takes ---
+# --- the values of an option, and operands ---
 cat > records <<'DUMP'
 VERSION=3
 format=print
@@ -85,7 +86,7 @@ DATA=END
 DUMP
 mkdir db folder
 mdb_load -f records db
-# "LINE|WORDS"; the command is the line's first word.
+# "LINE|WORDS"; the first word of LINE is the command.
 cat > expected <<'LINES'
 lmdbio-run --io=|auto direct pread
 lmdbio-run --store c|cache
@@ -114,12 +115,12 @@ done < expected > known
 cut -d'|' -f1 known > lines
 cut -d'|' -f2 known > meant
 for shell in $shells; do
-	# fish writes the option in front of a directory.
+	# fish puts the option in front of a directory's name.
 	python3 "$words" "$shell" . < lines | sed 's:/\( \|$\):\1:g; s/--[a-z]*=folder/folder/' > found
 	same "${shell}_completes_what_an_option_takes" meant found
 done
 
-# --- a page and a table that differ are refused ---
+# --- a manual page and a table of options that differ are refused ---
 tool=commands/lmdbio-dump
 # shellcheck disable=SC2317
 made() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Each kind of import makes the records that its manual promises, and refuses what a stranger may
-# have put into its source.
+# Checks that each kind of import makes the records that its manual promises, and refuses what an attacker may have
+# put into its source.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need mdb_stat cmp
@@ -10,14 +10,14 @@ convert=$top_builddir/tools/lmdbio-convert
 "$python" -c 'import lmdb' 2> /dev/null || skip "no python3-lmdb here"
 cd "$scratch"
 
-# imported NAME KIND TARGET SOURCE...: what is in TARGET is what convert_records.py finds.
+# imported NAME KIND TARGET SOURCE...: TARGET holds the records that convert_records.py finds in SOURCE.
 imported() {
 	name=$1
 	shift
 	judge "$name" "$python" "$top_srcdir/tests/tools/convert_records.py" "$@"
 }
 
-# --- files: names around the slash, links, odd bytes, an empty one, more than a batch ---
+# --- files: names that sort around the slash, links, odd bytes, an empty file, more files than a batch ---
 "$python" - <<'END'
 import os, random, struct, zlib
 random.seed(3)
@@ -71,7 +71,7 @@ judge nothing_is_left_beside_the_target test -z "$(find . -maxdepth 1 -name '.*l
 judge map_is_not_much_larger_than_the_data \
 	test "$(mdb_stat -e tree.lmdb.d | sed -n 's/ *Map size: //p')" -lt 200000000
 
-# --- a target in the tree ---
+# --- a target inside the source tree ---
 mkdir inside
 echo 1 > inside/a
 echo 2 > inside/z
@@ -123,7 +123,7 @@ status list_with_a_missing_image_is_refused 2 "$convert" -q --from=caffe missing
 says list_with_a_missing_image_names_it 'missing.png: No such file'
 judge failed_imports_leave_nothing test ! -e none.d
 
-# --- what LMDB cannot hold ---
+# --- records that LMDB cannot hold ---
 mkdir -p long
 deep=long
 for _ in 1 2 3 4; do deep=$deep/$(printf '%0150d' 1); done
@@ -137,7 +137,7 @@ status value_of_2_gib_is_refused 2 "$convert" -q huge none.d
 says value_of_2_gib_is_explained 'more than 2 GiB'
 judge refused_imports_leave_nothing test ! -e none.d
 
-# --- what leads out of the source ---
+# --- links that lead out of the source ---
 mkdir -p stranger/in
 echo secret > secret
 echo inside > stranger/in/file
@@ -215,12 +215,12 @@ for form in gnu pax ustar; do
 	imported "tar_in_form_${form}_has_every_member" tar $form.d $form.tar
 	says "tar_in_form_${form}_tells_of_the_link" '1 members or files'
 done
-# A second name of a file has a label of its own.
+# A second name of a file gives a record with a label of its own.
 cp -r images twins
 ln "twins/class 0/0.png" twins/again.png
 ln "twins/other.bin" twins/bin
 (cat labels && echo "again.png 77" && echo "bin -2147483648") > labels.twins
-# The files come before their second names.
+# In the archive the files come before their second names.
 tar -cf twins.tar -C twins "class 0" "class 1" "class 2" other.bin again.png bin
 for option in --labels=labels.twins "--labels=labels.twins --caffe" --caffe; do
 	wanted=labels.twins kind=datums
@@ -258,7 +258,7 @@ head -c 5000 gnu.tar > cut.tar
 status cut_off_tar_is_refused 2 "$convert" -q cut.tar none.d
 judge failed_tars_leave_nothing test ! -e none.d
 
-# --- archives that a stranger has made ---
+# --- archives that an attacker has made ---
 mkdir bin
 for program in lrzip grzip lzop gzip zstd; do
 	printf '#!/bin/sh\necho started >> %s/started\nexec cat\n' "$scratch" > bin/$program
@@ -276,7 +276,7 @@ env PATH="$scratch/bin:$PATH" "$convert" -q pax.tar.gz unstarted.d
 judge no_archive_starts_a_program test ! -e started
 "$python" - <<'END'
 import gzip, io, tarfile
-# GNU's sparse format: 10 KB that say they are one value of 1.9 GB.
+# GNU's sparse format: 10 KB that declare one value of 1.9 GB.
 def number(n): return b"%011o\0" % n
 size = 1900 << 20
 head = bytearray(512)
@@ -310,7 +310,8 @@ with gzip.open("headers.tar.gz", "wb") as packed:
     info.type = tarfile.DIRTYPE
     packed.write(info.tobuf() * 160000 + bytes(1024))
 END
-# The address space bounds what may be taken: half of a gibibyte, where the value says 1.9.
+# The limit of the address space shows whether the declared size is allocated: half a GiB, where the value declares
+# 1.9 GB.
 limited() {
 	(
 		[ "${with_sanitizer:-no}" != no ] || ulimit -v 524288

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks how many requests a conversion may make of its source's storage, that every byte is read once, and that a
-# list whose storage fails behind its first page ends an import.
+# Checks how many requests a conversion sends to its source's storage and that it reads every byte once, and that an
+# import fails if storage fails behind the first page of its list.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
@@ -26,7 +26,7 @@ END
 slowfs_start backing mount
 data=$(wc -c < backing/source/data.mdb)
 
-# read_once NAME FILE COMMAND...: a request brings a MiB, or what has become of a MiB.
+# read_once NAME FILE COMMAND...: each request reads a MiB, or the part of a MiB that is left.
 read_once() {
 	name=$1 file=$2
 	length=$(wc -c < "backing/$file")
@@ -48,7 +48,7 @@ cp out.zst backing/c.zst
 read_once unpacking c.zst "$convert" -q --to=lmdb mount/c.zst back.mdb
 judge unpacked_over_a_network_is_the_file cmp back.mdb backing/source/data.mdb
 
-# --- a read that fails is no list's end, and no line's ---
+# --- a read error is neither the end of a list nor the end of a line ---
 mkdir backing/images
 for i in $(seq 1000 2 1999); do
 	echo "$i" > "backing/images/$i"

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what a conversion leaves behind that was killed, interrupted or ran out
-# of space, and how it goes on.
+# Checks what a conversion leaves behind when it is killed or interrupted or runs out of space, and how it is resumed.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need zstd cmp
@@ -23,7 +22,8 @@ END
 data=source/data.mdb
 size=$(wc -c < $data)
 
-# interrupted SIGNAL PARTIAL BYTES COMMAND...: the exit status in $rc; fails when it was over before.
+# interrupted SIGNAL PARTIAL BYTES COMMAND...: sends SIGNAL once the partial file has BYTES bytes; leaves the exit
+# status in $rc; fails if the command ended before.
 interrupted() {
 	sent=yes
 	rc=$("$python" "$top_srcdir/tests/tools/convert_kill.py" "$@" 2> err) || sent=no
@@ -34,7 +34,7 @@ left() {
 }
 
 # --- killed, then resumed ---
-# resumes NAME TARGET WHOLE BYTES COMMAND...: several times, then to the end.
+# resumes NAME TARGET WHOLE BYTES COMMAND...: interrupts the command several times, then lets it finish.
 points="33 66"
 if [ -n "${TESTS_LONG:-}" ]; then
 	points=$(shuf -i 1-95 -n 25 | sort -n | tr '\n' ' ')
@@ -79,7 +79,7 @@ resumes imported_container target/i.zst imported.zst "$(wc -c < imported.zst)" \
 	"$convert" "${slow[@]}" tree target/i.zst
 rm target/i.zst
 
-# A partial data.mdb has its full length from the start: what is there is told by checksums.
+# A partial data.mdb has its full length from the start: checksums tell which of its chunks are complete.
 head -c $((size / 2)) $data > target/.data.mdb.lmdbio-partial
 "$convert" -q --resume --to=lmdb --json whole.zst target > json
 judge half_a_data_file_is_completed cmp target/data.mdb $data
@@ -89,7 +89,8 @@ s = json.load(open('json'))
 assert s['data_bytes'] > s['resumed_bytes'] >= s['data_bytes'] // 2 - 65536"
 rm target/data.mdb
 
-# Of another data.mdb, and of one laid anew, by looking: the second has other bytes in its middle.
+# A data file, or one that is laid out anew, has no checksums: resuming compares the partial file with the source.
+# Other bytes are planted in its middle.
 "$convert" -q --relayout --to=lmdb source anew.mdb
 for way in "" --relayout; do
 	whole=$data
@@ -107,7 +108,7 @@ assert s['data_bytes'] > s['resumed_bytes'] >= s['data_bytes'] // 10, s"
 	rm target/data.mdb
 done
 
-# --- what is not resumed ---
+# --- partial files that are not resumed ---
 partial=target/.x.zst.lmdbio-partial
 begin() {
 	interrupted SIGKILL $partial 100000 "$convert" "${slow[@]}" source target/x.zst
@@ -131,7 +132,7 @@ with lmdb.open("changed", map_size=1 << 28).begin(write=True) as txn: txn.put(b"
 "$convert" "${slow[@]}" --resume changed target/x.zst 2> err
 judge other_source_begins_anew sh -c 'zstd -dcq target/x.zst | cmp - changed/data.mdb'
 rm target/x.zst
-# The same keys, sizes and transaction, other values: the header of the partial file does not tell them apart.
+# The same keys, sizes and transaction, other values: the header of the partial file is the same for both.
 "$python" - <<'END'
 import lmdb
 twin = lmdb.open("twin", map_size=1 << 28)
@@ -202,7 +203,7 @@ rm target/x.zst
 
 # --- no space ---
 if [ "$(id -u)" -eq 0 ] && unshare -m true 2> /dev/null; then
-	# full SIZE COMMAND...: in a file system of that size, mounted as full/, for this command alone.
+	# full SIZE COMMAND...: runs the command in a mount namespace where full/ is a file system of that size.
 	mkdir -p full
 	full() {
 		rc=0
@@ -233,7 +234,7 @@ else
 	not_run full_disk "no mounts here"
 fi
 
-# --- while others write ---
+# --- while a program writes ---
 rc=0
 "$python" - "$convert" <<'END' || rc=$?
 import lmdb, subprocess, sys, threading, zlib
@@ -254,7 +255,7 @@ def writer():
             write(n)
             n += 1
         except lmdb.MapFullError:
-            stop.wait(0.01) # who converts keeps all that has been written since
+            stop.wait(0.01) # the converter's reader slot keeps all pages that have been written since
 thread = threading.Thread(target=writer)
 thread.start()
 try:
@@ -265,7 +266,7 @@ try:
         copy = lmdb.open("copy.mdb", subdir=False, readonly=True, lock=False)
         with copy.begin() as txn:
             last = int(txn.get(b"n"))
-            # All that transaction `last` wrote, and nothing that a later one did.
+            # All that transaction `last` wrote, and nothing of a later one.
             for i in range(60):
                 assert txn.get(b"%03d" % (i * 7 % 300)) == b"%d " % last * (i * 40), (turn, i)
             assert sum(1 for _ in txn.cursor()) == txn.stat()["entries"]
@@ -279,7 +280,8 @@ END
 judge busy_source_is_copied_as_of_one_transaction test $rc -eq 0
 judge busy_source_is_not_removed test -e busy/data.mdb
 
-# --- beside a commit that waits for the disk: its meta page is there, and readers are not told of it yet ---
+# --- beside a commit that waits for the disk: its meta page is written, but the lock file does not yet name it to
+# readers ---
 rc=0
 "$python" - "$convert" <<'END' || rc=$?
 import json, lmdb, struct, subprocess, sys, time

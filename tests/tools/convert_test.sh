@@ -9,7 +9,7 @@ python=/usr/bin/python3
 convert=$top_builddir/tools/lmdbio-convert
 testdb=$top_builddir/tests/data/lmdbio-testdb
 index=$top_builddir/tests/tools/convert_index
-# Without libjansson there are none of these.
+# A build without libjansson does not have these commands.
 check=$top_builddir/tools/lmdbio-check stat=$top_builddir/tools/lmdbio-stat
 [ -x "$check" ] || check=true stat=true
 for program in "$testdb" "$index"; do
@@ -17,7 +17,7 @@ for program in "$testdb" "$index"; do
 done
 cd "$scratch"
 
-# empty NAME DIRECTORY [BUT]: nothing is left there, but what may be.
+# empty NAME DIRECTORY [BUT]: the directory holds nothing, except BUT.
 empty() {
 	ls -A "$2" > left
 	printf '%s' "${3:+$3
@@ -25,7 +25,7 @@ empty() {
 	same "$1" wanted left
 }
 
-# dump FILE: of all databases, those without a name too.
+# dump FILE: dumps all databases, those without a name too.
 dump() {
 	mdb_dump -n "$1" 2> /dev/null || echo "mdb_dump: $?"
 	mdb_dump -a -n "$1" 2> /dev/null || echo "mdb_dump -a: $?"
@@ -72,7 +72,7 @@ for number in $(seq 0 "$stride" $((${TESTS_LONG:+60} + 6))); do
 	rm -rf "db$number" "$c" "$back" compact
 done
 
-# --- one that is large enough for many chunks ---
+# --- a data set that is large enough for many chunks ---
 "$python" - <<'END'
 import lmdb, random
 random.seed(5)
@@ -96,7 +96,7 @@ status verify_right_container_is_silent_on_damage 0 "$convert" --verify large th
 judge relevelled_container_decompresses_to_the_file sh -c "zstd -dcq relevel.zst | cmp - $data"
 judge relevelled_container_is_that_of_the_level cmp level6.zst relevel.zst
 judge higher_level_is_smaller test "$(wc -c < level6.zst)" -lt "$(wc -c < level.zst)"
-"$testdb" --seed=11 --number=2 few > /dev/null # of level 20 a little is enough
+"$testdb" --seed=11 --number=2 few > /dev/null # a small set is enough for level 20
 "$convert" -q --ultra -f20T2 --long=24 --chunk-size=4M few ultra.zst
 judge combined_letters_are_read sh -c "zstd -dcq ultra.zst | cmp - few/data.mdb"
 "$convert" -q -6 -o -3 large
@@ -133,7 +133,7 @@ touch -d '2020-02-02 02:02:02' attributes/data.mdb
 judge mode_is_kept test "$(stat -c %a attributes.zst)" = 640
 judge time_is_kept test "$(stat -c %Y attributes.zst)" = "$(stat -c %Y attributes/data.mdb)"
 
-# --- what it says ---
+# --- its output ---
 "$convert" --json -q large json.zst > json
 judge json_is_parsed "$python" -c '
 import json
@@ -149,7 +149,7 @@ status usual_summary_is_on_standard_error 0 "$convert" large usual.zst
 judge standard_output_stays_empty test ! -s out
 says usual_summary_names_the_target usual.zst
 
-# A log gets whole lines, a terminal one line that is written over.
+# A log file gets whole lines, a terminal one line that is overwritten.
 slow=(--chunk-size=64k -T1 -15 -f)
 "$convert" "${slow[@]}" --progress=1 large slow.zst 2> err
 judge progress_in_a_log_is_whole_lines grep -q '^lmdbio-convert:  *[0-9]* % converting .* ratio [0-9.]*, .*/s, .* left$' err
@@ -169,7 +169,7 @@ judge no_progress_is_the_summary_alone test "$(wc -l < err)" -eq 1
 
 # --- memory ---
 if [ "${with_sanitizer:-no}" = no ]; then
-	# rss COMMAND...: the most memory that it had, KiB.
+	# rss COMMAND...: prints the most memory that the command had, in KiB.
 	rss() {
 		"$python" -c '
 import resource, subprocess, sys
@@ -210,7 +210,7 @@ for name in level3.zst images.tar.zst; do
 	judge "container_named_shards.tar.d/${name}_is_no_archive" cmp shards.tar.d/back.mdb $data
 	rm -f shards.tar.d/back.mdb
 done
-# A container in the place of the data file, as programs read it.
+# A container that stands in the data file's place, as programs read it.
 mkdir placed
 cp level3.zst placed/data.mdb
 status container_called_data.mdb_is_converted 0 "$convert" -q --to=lmdb placed placed.mdb
@@ -256,12 +256,12 @@ if [ "$(id -u)" -eq 0 ]; then
 	cp $data unreadable.mdb
 	chmod 600 unreadable.mdb
 	mkdir -m 777 open
-	# No lock file can be made for this one.
+	# The user may make no lock file for this data set.
 	mkdir unlocked
 	cp $data unlocked
 	chmod -R go+rX unlocked
 	if setpriv --reuid=65534 --regid=65534 --clear-groups true 2> /dev/null; then
-		# Another user may not look into the build tree of root.
+		# Another user may not be allowed into the build tree of root.
 		mkdir theirs
 		cp "$convert" "$core" theirs
 		theirs="setpriv --reuid=65534 --regid=65534 --clear-groups
@@ -305,7 +305,7 @@ cp $data changed.mdb
 printf 'XXXXXXXX' | dd of=changed.mdb bs=1 seek=3000000 conv=notrunc 2> /dev/null
 status verify_of_another_source_is_1 1 "$convert" -n --verify changed.mdb level3.zst
 says verify_of_another_source_names_the_place 'differs .*at byte 3000000 '
-# Both meta pages lead to a page that is none.
+# Both meta pages lead to a page with other content.
 "$python" - <<'END'
 import struct
 b = bytearray(open("large/data.mdb", "rb").read())
@@ -339,7 +339,7 @@ cp damaged.zst stays.zst
 status rm_of_a_damaged_container_is_1 1 "$convert" -q --rm stays.zst target/x.mdb
 judge rm_of_a_damaged_container_keeps_it cmp stays.zst damaged.zst
 
-# opened HOW COMMAND...: runs the command while another program has held/, a copy of "large", or held.mdb open.
+# opened HOW COMMAND...: runs the command while another program has held/ (a copy of "large") or held.mdb open.
 cat > opened.py <<'END'
 import lmdb, subprocess, sys
 how, *command = sys.argv[1:]
@@ -371,7 +371,7 @@ the_name_of_its_file held/data.mdb
 the_name_of_its_file held
 its_name held.mdb
 END
-# Another data file of the directory is none of the environment's.
+# Another data file in the directory does not belong to the environment.
 status rm_of_a_file_beside_an_open_environment_is_done 0 opened a_writer "$convert" -q --rm held.mdb target/held.zst
 judge rm_of_a_file_beside_an_open_environment_removes_it test ! -e held.mdb
 rm -f target/held.zst
@@ -408,7 +408,7 @@ status rm_of_an_environment_that_was_open_is_done 0 "$convert" -q --rm held targ
 judge rm_of_an_environment_that_was_open_removes_both_files test -z "$(ls held)"
 rm -f target/held.zst
 
-# --rm takes away names, and a link's is not that of the data.
+# --rm removes names, and a link's name is not the data's.
 cp level3.zst linked.zst
 ln -s linked.zst link.zst
 mkdir links
@@ -425,7 +425,7 @@ status rm_by_a_link_to_a_directory_is_done 0 "$convert" -q --rm linked target/x.
 judge rm_by_a_link_to_a_directory_removes_the_file test ! -e held/data.mdb
 rm -f target/x.zst
 
-# --- what is no partial file under the name of one ---
+# --- something else stands under the partial file's name ---
 mkdir foreign
 for kind in directory link dangling pipe socket; do
 	partial=foreign/.x.zst.lmdbio-partial

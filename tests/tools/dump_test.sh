@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# lmdbio-dump writes byte for byte what mdb_dump writes, for every kind of database and every option,
-# and more carefully where mdb_dump says nothing of damage.
+# Checks that lmdbio-dump writes byte for byte what mdb_dump writes, for every kind of database and every option, and
+# that it reports damage about which mdb_dump is silent.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 testdb=$top_builddir/tests/data/lmdbio-testdb
@@ -11,7 +11,7 @@ need mdb_dump mdb_load
 cd "$scratch"
 beside mdb_dump "$tool"
 
-# Where mdb_dump fails, lmdbio-dump says so in its own words and ends with 2.
+# Where mdb_dump fails, lmdbio-dump reports it in its own words and ends with 2.
 both_prepare() {
 	if grep -qx 'exit 1' theirs.err && grep -q '^lmdbio-dump: db: ' ours.err && grep -qx 'exit 2' ours.err; then
 		cp theirs.err ours.err
@@ -58,7 +58,7 @@ told dump_all_of_nothing_says_what_to_do 2 '^lmdbio-dump: none: it has no named 
 mdb_dump -f theirs.file -a db2
 "$tool" -f ours.file -a db2
 same dump_into_a_file_same theirs.file ours.file
-# --- into a file: whole or not there ---
+# --- into a file: complete, or absent ---
 echo before > kept
 chmod 640 kept
 told dump_of_nothing_leaves_the_file 2 'nosuch' "$tool" -f kept nosuch
@@ -75,7 +75,7 @@ for output in data.mdb second link; do
 done
 judge dump_over_a_file_keeps_its_mode test "$(stat -c %a kept)" = 640
 judge dump_into_a_file_leaves_nothing_beside_it test -z "$(find . -name '.*lmdbio-partial')"
-# Without a standard stream: the file does not become one.
+# Without a standard stream: the output file must not become one.
 "$tool" -f kept -a db2 <&- >&- 2>&-
 same dump_into_a_file_without_streams_is_the_same theirs.file kept
 rc=0
@@ -84,7 +84,7 @@ judge dump_into_a_file_with_closed_output_ends_well test $rc -eq 0
 judge dump_into_a_file_with_closed_output_leaves_nothing_beside_it test ! -e .kept.lmdbio-partial
 status dump_into_a_closed_output_fails 2 sh -c 'exec "$@" >&-' - "$tool" db2
 says dump_into_a_closed_output_is_told 'standard output: Bad file descriptor'
-# Another command that is at it, as its lock says, and one that was killed.
+# Another command is writing the partial file and holds its lock; and a command that was killed.
 echo theirs > .ours.file.lmdbio-partial
 exec 9< .ours.file.lmdbio-partial
 flock 9
@@ -140,9 +140,9 @@ judge dump_no_lock_makes_no_lock_file test ! -e db2.mdb-lock
 mkdir back theirs
 "$testdb" --flags=named,dupsort,keys30,dups200 dups > /dev/null
 "$tool" -a dups > dumped
-mdb_load -f dumped back 2> /dev/null # it does not know two words of mdb_dump
+mdb_load -f dumped back 2> /dev/null # mdb_load does not know two words of mdb_dump's header
 mdb_dump -a back > again
-# Since 0.9.28 mdb_load forgets the flags of a dump's first database: so does what mdb_dump writes.
+# Since 0.9.28 mdb_load forgets the flags of a dump's first database, also of a dump by mdb_dump.
 mdb_dump -a dups | mdb_load theirs 2> /dev/null
 mdb_dump -a theirs > expected
 same dump_loaded_again_is_what_mdb_dumps_is expected again
@@ -158,7 +158,7 @@ else
 	not_run dump_of_a_container_is_the_same "no lmdbio-convert in this build"
 fi
 
-# --- what can be read of a damaged file ---
+# --- what can still be read of a damaged file ---
 "$testdb" --flags=named,mixed,dupsort,keys300,dups900 wrecked > /dev/null
 "$tool" -a wrecked > whole
 "$tool" --salvage -a wrecked > found
@@ -170,7 +170,7 @@ same salvage_of_a_sound_main_database_is_the_whole expected found
 "$tool" -l wrecked > expected
 same salvage_lists_the_databases expected found
 told salvage_of_a_missing_database_is_named 2 'there is no database nosuch' "$tool" --salvage -s nosuch wrecked
-# Every page's own number, at which the original never looks.
+# Damages every page's own number, which the original never checks.
 size=$(wc -c < wrecked/data.mdb)
 at=2
 while [ $at -lt $((size / 4096)) ]; do
@@ -189,10 +189,10 @@ judge salvage_bounds_what_it_tells test "$(wc -l < err)" -le 101
 	told check_names_a_page_of_another_number 1 'calls itself page .*lmdbio-dump --salvage reads it' \
 		"$top_builddir/tools/lmdbio-check" wrecked
 
-# --- what mdb_dump does not notice ---
+# --- damage that mdb_dump does not notice ---
 "$testdb" --flags=plain,keys3000 broken > /dev/null
 "$tool" broken > whole
-# The second leaf in the order of keys: the root's second child, below branch pages or not.
+# The second leaf in key order: the second child of the root, or further down below branch pages.
 "$top_builddir/tools/lmdbio-dump" broken | head -n 2000 > /dev/null || true
 size=$(wc -c < broken/data.mdb)
 dd if=/dev/zero of=broken/data.mdb bs=4096 seek=$((size / 4096 / 2)) count=1 conv=notrunc 2>/dev/null
@@ -222,7 +222,7 @@ rc=0
 { "$tool" large || echo $? > code; } | head -c 1 > /dev/null
 judge dump_into_a_closed_pipe_ends test "$(cat code)" -eq 141
 if command -v python3 > /dev/null; then
-	# The pipe is full, or will be, when the signal comes: nobody reads on before it has come.
+	# The pipe is full, or will be, when the signal comes: its reader reads nothing before the signal.
 	cat > interrupt.py <<'END'
 import signal, subprocess, sys
 dump = subprocess.Popen([sys.argv[1], "large"], stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Every command, and LMDBIO_VERBOSE, says the same of a file that lmdbio does not read: what it is and
-# what to do; and of a data set that cannot be opened, which file is to blame.
+# Checks that every command, and LMDBIO_VERBOSE, says the same about a file that lmdbio does not read: what it is and
+# what to do; and about a data set that cannot be opened: which file is to blame.
 # shellcheck disable=SC2086 # $user: words of a command
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
@@ -13,14 +13,14 @@ need python3
 cd "$scratch"
 python3 "$top_srcdir/tests/tools/formats_make.py" .
 
-# everywhere NAME FILE PATTERN: the commands that read a data set end with 2 and say PATTERN of FILE.
+# everywhere NAME FILE PATTERN: the commands that read a data set end with 2 and print PATTERN about FILE.
 everywhere() {
 	what=$1 file=$2 line="$2: $3" unchecked="$2: unchecked: $3"
 	told "${what}_in_stat" 2 "^lmdbio-stat: $line" "$tools/lmdbio-stat" "$file"
 	told "${what}_in_dump" 2 "^lmdbio-dump: $line" "$tools/lmdbio-dump" "$file"
 	told "${what}_in_convert" 2 "^lmdbio-convert: $line" "$tools/lmdbio-convert" -q "$file" made.d
 	told "${what}_in_check" 2 "^$unchecked" "$tools/lmdbio-check" "$file"
-	if [ -x "$tools/lmdbio-serve" ]; then # there is MPI
+	if [ -x "$tools/lmdbio-serve" ]; then # a build with MPI
 		mkdir -p staged
 		told "${what}_in_stage" 2 "^lmdbio-stage: $line" \
 			"$tools/lmdbio-stage" --to="$scratch/staged" "$file"
@@ -29,7 +29,7 @@ everywhere() {
 	banner "${what}_in_the_banner" "$line" --no-subdir "$file"
 }
 
-# banner NAME PATTERN ARGUMENT...: what an unmodified program that cannot open its data says.
+# banner NAME PATTERN ARGUMENT...: what lmdbio prints in an unmodified program that cannot open its data.
 banner() {
 	name=$1 reason=$2
 	shift 2
@@ -57,7 +57,7 @@ everywhere plain_zstd_file zstd.mdb 'this is compressed by zstd, but no containe
 judge refused_files_leave_nothing test ! -e made.d
 everywhere empty_file empty.mdb 'this file is empty, no LMDB data file: copy it again'
 
-# --- data sets that are not there, or not all there ---
+# --- data sets that are missing or incomplete ---
 "$testdb" --flags=plain,keys300 sound > /dev/null
 told missing_path_is_named 2 '^lmdbio-stat: nosuch: No such file' "$tools/lmdbio-stat" nosuch
 mkdir hollow
@@ -81,7 +81,7 @@ lmdb.mdb_env_create(ctypes.byref(env))
 sys.exit(3 if lmdb.mdb_env_open(env, sys.argv[2].encode(), 0x4000, 0o644) else 0)
 END
 
-# write_banner NAME PATTERN FILE: what a program that opens FILE for writing says.
+# write_banner NAME PATTERN FILE: what lmdbio prints in a program that opens FILE for writing.
 write_banner() {
 	if [ "${with_sanitizer:-no}" = no ]; then
 		told "$1" 3 "^lmdbio: cannot open $2" $user env LMDBIO_VERBOSE=1 \
@@ -100,7 +100,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 	chmod 644 sound/data.mdb
 	rm -f sound/lock.mdb
 	user="setpriv --reuid=65534 --clear-groups"
-	# Another user may not look into the build tree of root.
+	# Another user may not be allowed into the build tree of root.
 	cp "$dropin" "$core" .
 	cp "$reader" reader
 	dropin=$scratch/liblmdb.so.0 reader=$scratch/reader

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Looks at the libraries and commands that were built: what SECURITY.md says of them holds.
+# Checks the built libraries and commands against what SECURITY.md says about them.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need readelf
@@ -13,7 +13,7 @@ has() {
 	readelf -W -d -l -h "$1" | grep -q -- "$2"
 }
 
-# A stack that programs may run from has E in its flags.
+# An executable stack has E among its flags.
 stack_is_data() {
 	readelf -W -l "$1" | awk '$1 == "GNU_STACK" { found = 1; if ($0 ~ /RWE/) bad = 1 } END { exit !found || bad }'
 }
@@ -34,7 +34,7 @@ for file in $commands; do
 	judge "$(basename "$file")_is_position_independent" has "$file" 'Type:.*DYN'
 done
 
-# What the compiler was found to take, and nothing else.
+# Options that configure has found the compiler to accept; other options are not expected.
 case $flags in
 *-fstack-protector-strong*) judge stacks_of_the_core_are_guarded refers_to "$core" __stack_chk_fail ;;
 esac

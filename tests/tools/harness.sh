@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# Shows how a shell test of this project begins, judges and ends. Sourced.
+# Functions by which a shell test of this project begins, judges its cases and ends. Sourced.
 # shellcheck shell=sh
 # shellcheck disable=SC2034
 
 set -eu
 LC_ALL=C
 export LC_ALL
-# What the caller has left open would count where a test allows only a few descriptors.
+# Descriptors that the caller has left open would count where a test allows only a few.
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/../..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
 dropin=$top_builddir/compat/.libs/liblmdb.so.0
-core=$(echo "$top_builddir"/compat/.libs/liblmdbio-core-*.so) # what the drop-in stands on, beside it
+core=$(echo "$top_builddir"/compat/.libs/liblmdbio-core-*.so) # the core that the drop-in loads from its own folder
 lmdbio_run=$top_builddir/tools/lmdbio-run
-# Only what a test sets itself may steer the library.
+# Only variables that a test sets itself may influence the library.
 unset LMDBIO_DISABLE LMDBIO_VERBOSE LMDBIO_IO LMDBIO_STORE LMDBIO_MEMORY LMDBIO_NODE LMDBIO_STAGED LMDBIO_LMDB1 LMDBIO_SHARE \
 	LMDBIO_PATIENCE LMDBIO_PREFETCH LMDBIO_AROUND LMDBIO_CHECKSUM LMDBIO_STATS LMDBIO_STATS_AT LD_PRELOAD LD_LIBRARY_PATH
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/lmdbio-test.XXXXXX")
@@ -21,17 +21,18 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 failures=0
 cases=0
-# Of what a test makes by number a sanitized build takes each third; the plain build, and a long test, take all.
+# A sanitized build takes each third of the inputs that a test makes by number; the plain build, and a long test, take
+# all.
 stride=1
 [ "${with_sanitizer:-no}" = no ] || [ -n "${TESTS_LONG:-}" ] || stride=3
 
-# skip WHY...: ends the test; the environment cannot do it.
+# skip WHY...: ends the test, because the environment lacks what it needs.
 skip() {
 	echo "skipped: $*"
 	exit 77
 }
 
-# need COMMAND...: skips the test when one is not there.
+# need COMMAND...: skips the test if one of the commands is missing.
 need() {
 	for command in "$@"; do
 		command -v "$command" >/dev/null || skip "no $command here"
@@ -63,15 +64,16 @@ same() {
 	fi
 }
 
-# same_as_listed NAME LIST OPEN LISTED: one case: $scratch/open has what no test reaches, and $scratch/listed what
-# the file LIST says of it, both sorted. OPEN and LISTED say what is wrong with a line of the one or the other alone.
+# same_as_listed NAME LIST OPEN LISTED: one case: $scratch/open has what no test reaches, and $scratch/listed what the
+# file LIST says of it, both sorted. OPEN and LISTED are the messages for a line that only the first, or only the
+# second, has.
 same_as_listed() {
 	comm -13 "$scratch/listed" "$scratch/open" | sed "s,.*,# &: $3,"
 	comm -23 "$scratch/listed" "$scratch/open" | sed "s,.*,# &: take it out of $2: $4\, or it is not there,"
 	same "$1" "$scratch/listed" "$scratch/open"
 }
 
-# status NAME EXPECTED COMMAND...: what it says is in out and err.
+# status NAME EXPECTED COMMAND...: one case: the command's status; its output is in out and err.
 status() {
 	name=$1 expected=$2
 	shift 2
@@ -81,7 +83,7 @@ status() {
 	test "$rc" -eq "$expected" || cat out err
 }
 
-# told NAME EXPECTED PATTERN COMMAND...: its status, and a line of what it says, in out or err.
+# told NAME EXPECTED PATTERN COMMAND...: one case: the command's status, and a line of its output, in out or err.
 told() {
 	name=$1 expected=$2 pattern=$3
 	shift 3
@@ -95,14 +97,14 @@ told() {
 	fi
 }
 
-# says NAME PATTERN: of what the last command said to a person.
+# says NAME PATTERN: one case: the last command's standard error has a line of that pattern.
 says() {
 	judge "$1" grep -q -e "$2" err
 	grep -q -e "$2" err || cat err
 }
 
-# beside ORIGINAL TOOL: what run_both runs, both under one name, because they print the name that they
-# are called by.
+# beside ORIGINAL TOOL: names the two commands that run_both runs. Both run under one name, because they print the
+# name under which they are called.
 beside() {
 	original=$1
 	mkdir ours
@@ -119,7 +121,7 @@ run_both() {
 	echo "exit $rc" >> ours.err
 }
 
-# both_same NAME ARGUMENT...: one case for output and messages together.
+# both_same NAME ARGUMENT...: one case for output, messages and exit code together.
 both_same() {
 	name=$1
 	shift
@@ -127,8 +129,8 @@ both_same() {
 	judge "$name" sh -c 'cmp theirs.out ours.out && cmp theirs.err ours.err'
 }
 
-# agree ARGUMENT...: the same without a line of its own; differences are counted. $line says of what;
-# a test may define both_prepare, which changes what run_both has left before it is compared.
+# agree ARGUMENT...: the same without a case of its own; differences are counted, and reported with $line. A test may
+# define both_prepare, which edits the files of run_both before they are compared.
 line='' differences=0
 compared=0
 both_prepare() {
@@ -144,13 +146,13 @@ agree() {
 	fi
 }
 
-# tree_make TARGET: of this build, for a tree in $scratch/root. One at a time: libtool links once more,
-# in the build's own folders.
+# tree_make TARGET: runs make for this build, with a tree in $scratch/root. One at a time: libtool links again in the
+# build's own folders.
 tree_make() {
 	flock "$top_builddir/compat" make -C "$top_builddir" --no-print-directory "$1" DESTDIR="$scratch/root"
 }
 
-# directory VARIABLE: where make installs, which is asked once.
+# directory VARIABLE: the folder of that make variable; make is asked once.
 directory() {
 	# shellcheck disable=SC2016
 	[ -e "$scratch/.directories" ] ||
@@ -160,8 +162,8 @@ directory() {
 	sed -n "s/^$1 //p" "$scratch/.directories"
 }
 
-# configure_knows: tells another configure what this build's has found out about the system, which takes it most of
-# its time, and the shell that it runs by; a long test has it find out.
+# configure_knows: gives another configure the results of this build's, whose checks take most of its time, and the
+# shell that it runs in; in a long test configure checks for itself.
 configure_knows() {
 	[ -z "${TESTS_LONG:-}" ] || return 0
 	sed -n '/^## Cache variables/,/^## Output variables/ { /^ac_cv_env_/d; /^[a-z]*_cv_/p; }' \
@@ -170,7 +172,7 @@ configure_knows() {
 	export CONFIG_SITE="$scratch/config.site" CONFIG_SHELL
 }
 
-# site_make PYTHON: a virtual environment in $scratch/site, which sees PYTHON's packages and has its pip.
+# site_make PYTHON: makes a virtual environment in $scratch/site, which sees PYTHON's packages and has its pip.
 site_make() {
 	"$1" -m venv --system-site-packages --without-pip "$scratch/site"
 	printf '#!/bin/sh\nexec "%s" -m pip "$@"\n' "$scratch/site/bin/python3" > "$scratch/site/bin/pip"
@@ -185,8 +187,8 @@ scratch_on_storage() {
 	[ "$(stat -f -c %T "$scratch")" != tmpfs ] || skip "$1"
 }
 
-# terminated NAME WORD COMMAND...: one case: once it has said WORD, SIGTERM ends the command, and it says so to its
-# parent. $terminated is the process that it was.
+# terminated NAME WORD COMMAND...: one case: once the command has printed WORD, SIGTERM ends it, and its parent sees
+# that signal. Sets $terminated to its process id.
 terminated() {
 	name=$1 word=$2
 	shift 2
@@ -200,7 +202,7 @@ terminated() {
 	judge "$name" test "$rc" -eq 143
 }
 
-# not_run NAME WHY...: a case that this machine cannot do; said, not counted.
+# not_run NAME WHY...: reports a case that this machine cannot run; it is not counted.
 not_run() {
 	echo "-- $*"
 }

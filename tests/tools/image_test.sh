@@ -3,8 +3,8 @@
 # Builds contrib/container/Containerfile by buildah, and runs its image: every command, a program on lmdbio,
 # and a job of two ranks.
 #
-# One of the long tests. The base image is a bare Debian 12 of debootstrap under the name that the file has:
-# no registry of images is asked.
+# One of the long tests. The base image is a bare Debian 12 made by debootstrap, under the name that the Containerfile
+# has: no image is downloaded from a registry.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need buildah debootstrap git
@@ -32,7 +32,7 @@ status image_is_built 0 buildah "${store[@]}" bud --pull=never -q -t lmdbio \
 	-f checkout/contrib/container/Containerfile checkout
 [ "$rc" -eq 0 ] || finish
 container=$(buildah "${store[@]}" from --pull=never lmdbio)
-# in_image COMMAND...: what a container of this image does.
+# in_image COMMAND...: runs the command in a container of this image.
 in_image() {
 	buildah "${store[@]}" run "$container" -- "$@"
 }

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What `make install` leaves is enough to build programs and to run them, wherever it is put, and `make uninstall` takes
-# all of it away.
+# Checks that what `make install` installs is enough to build and to run programs, wherever it is put, and that `make
+# uninstall` removes all of it.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 cc=${CC:-gcc}
 need "${cc%% *}" make pkg-config readelf
-# The test's own make is none of those that `make check` counts.
+# This test's make must not share the job slots of `make check`.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 cd "$scratch"
 
-# made TARGET: in the build tree, for a tree of our own.
+# made TARGET: runs make in the build tree, for an installation tree of our own.
 # shellcheck disable=SC2317
 made() {
 	tree_make "$1" > "$1.log" 2>&1
@@ -28,7 +28,7 @@ bin=$scratch/root$(directory bindir) lib=$scratch/root$(directory libdir)
 headers=$scratch/root$(directory includedir) manual=$scratch/root$(directory mandir)
 private=$lib/lmdbio
 
-# --- what is there ---
+# --- what is installed ---
 judge soname_leads_to_the_library test "$(readlink "$private/liblmdb.so.0")" = liblmdb.so.0.0.0
 judge library_for_linkers_is_the_same test "$(readlink -f "$private/liblmdb.so")" = \
 	"$(readlink -f "$private/liblmdb.so.0")"
@@ -38,7 +38,7 @@ judge later_soname_leads_to_its_library test "$(readlink "$private/liblmdb.so.1"
 readelf -d "$private/liblmdb.so.1" > dynamic
 judge later_library_has_the_soname_of_lmdb_1_0 grep -q '(SONAME).*\[liblmdb\.so\.1\]' dynamic
 judge core_is_beside_the_library test "$(find "$private" -name 'liblmdbio-core*' | sed 's|.*/||')" = "${core##*/}"
-# Not where a linker, or the loader, would find it unasked.
+# Linkers and the loader must not find it unasked.
 judge library_is_in_no_common_directory test -z "$(find root -name 'liblmdb.*' ! -path '*/lmdbio/*')"
 judge no_description_for_libtool_is_left test -z "$(find root -name '*.la')"
 for page in "$top_srcdir"/doc/*.[37] "$top_builddir"/doc/*.1; do
@@ -62,7 +62,7 @@ done
 judge programs_are_as_many_as_were_built test "$programs" -eq \
 	"$(find "$top_builddir/tools" -maxdepth 1 -type f -name 'lmdbio-*' -perm -100 | wc -l)"
 
-# --- programs that are built with it ---
+# --- programs that are built against it ---
 cat > user.c <<'END'
 #define _GNU_SOURCE
 #ifdef OURS
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 }
 END
 
-# package DIRECTORY ARGUMENT...: pkg-config as somebody asks it who has moved the tree.
+# package DIRECTORY ARGUMENT...: runs pkg-config as a user does who has moved the tree.
 package() {
 	PKG_CONFIG_PATH=$1
 	export PKG_CONFIG_PATH
@@ -127,7 +127,7 @@ package() {
 	unset PKG_CONFIG_PATH
 }
 
-# bound NAME PROGRAM-COMMAND...: it reads the same, by the library in our tree.
+# bound NAME PROGRAM-COMMAND...: the program reads the same data, by the library in our tree.
 bound() {
 	who=$1
 	shift
@@ -152,7 +152,7 @@ judge program_that_includes_our_header_builds $cc -DOURS -o ours user.c \
 bound ours ./ours data
 judge ours_has_its_release_and_its_counters test "$(sed -n 3p out)" = \
 	"$(package "$lib/pkgconfig" --modversion lmdbio) 1"
-# An unchanged program, whose own description of LMDB is looked up where ours stands in for it.
+# An unchanged program asks pkg-config for lmdb, and gets our description of it.
 # shellcheck disable=SC2046,SC2086
 judge program_that_asks_for_lmdb_builds $cc -o relinked user.c \
 	$(package "$private/pkgconfig" --cflags --libs lmdb) -ldl
@@ -194,11 +194,11 @@ else
 	not_run program_of_mpi_builds "built without MPI"
 fi
 
-# --- programs that know nothing of it ---
+# --- programs that do not know lmdbio ---
 bound run "$bin/lmdbio-run" -- ./ordinary data
 judge run_without_it_is_the_original test "$(./ordinary data | sed -n 2p)" != "$(sed -n 2p out)"
 told run_checks_a_program 0 'takes effect' "$bin/lmdbio-run" --check -- ./ordinary data
-# A tree that is moved as a whole stays in order.
+# A tree that is moved as a whole keeps working.
 mv root moved
 status moved_run_runs 0 "moved${bin#"$scratch/root"}/lmdbio-run" -- ./ordinary data
 judge moved_run_finds_its_library test "$(readlink -f "$(sed -n 2p out)")" = \
@@ -224,7 +224,7 @@ status python_package_starts_a_script 0 env "PYTHONPATH=$modules" /usr/bin/pytho
 judge python_package_runs_the_script grep -qx 'a script runs' out
 find "$modules" -name __pycache__ -exec rm -r {} +
 
-# --- what configure says that a build without a library lacks ---
+# --- what configure says that a build lacks without an optional library ---
 for part in jansson:JANSSON MPICH:MPI ncurses:NCURSES; do
 	awk -v begin="if HAVE_${part#*:}" '$0 == begin { inside = 1 } /^endif/ { inside = 0 } inside && /^bin_PROGRAMS/' \
 		"$top_srcdir/tools/Makemodule.am" "$top_srcdir/lab/Makemodule.am" | grep -o 'lmdbio-[a-z]*$' | sort > lacked
@@ -232,7 +232,7 @@ for part in jansson:JANSSON MPICH:MPI ncurses:NCURSES; do
 	same "commands_that_a_build_without_${part%:*}_lacks_are_told" lacked told
 done
 
-# --- and away ---
+# --- uninstalling ---
 judge uninstall_ends_well made uninstall
 left > leftovers
 judge uninstall_leaves_nothing test ! -s leftovers

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what lmdbio-convert makes of data files of LMDB 1.0: data files of 0.9, containers, and the same
-# with pages in key order.
+# Checks what lmdbio-convert makes of data files of LMDB 1.0: data files of LMDB 0.9, containers, and either with its
+# pages in key order.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need zstd cmp
@@ -16,19 +16,19 @@ index=$top_builddir/tests/tools/convert_index
 [ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
 cd "$scratch"
 
-# records FILE: of a data file of LMDB 0.9, every database with its flags, by the format's description alone.
+# records FILE: every database of a data file of LMDB 0.9 with its flags, read only by the format's description.
 records() {
 	"$python" "$top_srcdir/tests/tools/convert_pages.py" records "$1"
 }
 
-# dump PATH: the named databases, or the main one where there are none, by lmdbio.
+# dump PATH: the named databases, or the main one if there are none, read by lmdbio.
 dump() {
 	"$tools/lmdbio-dump" -a "$1" > dumped 2> /dev/null || true
 	[ -s dumped ] || "$tools/lmdbio-dump" "$1" > dumped
 	grep -v -e '^mapsize=' -e '^db_pagesize=' dumped
 }
 
-# count WHAT COMMAND...: counts a failure of the command under that name.
+# count WHAT COMMAND...: counts a failure of the command under the name WHAT.
 declare -A failed=()
 count() {
 	local what=$1
@@ -41,12 +41,12 @@ count() {
 	}
 }
 
-# alike WHAT A B: of two files.
+# alike WHAT A B: counts a difference between two files under the name WHAT.
 alike() {
 	count "$1" cmp "$2" "$3"
 }
 
-# first_transaction FILE: whether all pages of a compacted copy are of the transaction that it has.
+# first_transaction FILE: whether all pages of a compacted copy belong to its one transaction.
 cat > pages.py << 'END'
 import struct, sys
 data = open(sys.argv[1], "rb").read()
@@ -57,14 +57,14 @@ assert len(data) == (last + 1) * size, "%d bytes, not %d pages" % (len(data), la
 at = 2
 while at <= last:
     number, of, flags, run = struct.unpack_from("<QQxxHI", data, at * size)
-    if number == 0 and of == 0 and flags == 0:  # free, in front of a border
+    if number == 0 and of == 0 and flags == 0:  # a free page in front of a border
         at += 1
         continue
     assert number == at and of == 1 <= txn, "page %d is page %d of transaction %d" % (at, number, of)
     at += run if flags & 4 else 1
 END
 
-# A program for LMDB 0.9, which reads all that it can find, or copies.
+# A program for LMDB 0.9 that reads all records that it can find, or copies.
 cat > program.py << 'END'
 import hashlib, sys
 import lmdb
@@ -107,8 +107,8 @@ n=0 compared=0
 while [ $n -lt $numbers ]; do
 	rm -rf db later made back* again* c.zst of09.zst r.zst laid* copy copied packed
 	"$testdb" --seed=31 --number=$n db > made
-	# lmdbio-testdb keeps LMDB 0.9's order in a file of LMDB 1.0, where a name is one byte longer: with these orders a
-	# search by name may miss.
+	# In a file of LMDB 1.0 lmdbio-testdb keeps the order of LMDB 0.9, although a name is one byte longer there: with
+	# these orders a search by name may miss.
 	found_by_name=true
 	! head -n 1 made | grep -q 'main [a-z, ]*\(reversekey\|customkeys\)[^;]*; ' || found_by_name=false
 	! $found_by_name || compared=$((compared + 1))
@@ -135,7 +135,7 @@ while [ $n -lt $numbers ]; do
 	count rewrites "$convert" -q --to=lmdb-0.9 --verify c.zst back.mdb
 	records back.mdb > found
 	alike rewritten_from_a_container wanted found
-	# Page numbers, and what stands in each page, are the same in both formats.
+	# Page numbers, and the content of each page, are the same in both formats.
 	"$convert" -q --chunk-size=64k db of09.zst
 	"$index" of09.zst > index.wanted
 	"$index" c.zst > index.found
@@ -172,7 +172,7 @@ while [ $n -lt $numbers ]; do
 			done
 		done
 		count copies env LD_PRELOAD="$dropin" "$python" program.py compact later copy
-		# The meta pages have the map size of the program.
+		# The meta pages differ: they hold the program's map size.
 		metas=$(($(od -An -tu4 -j48 -N4 laid/data.mdb) * 2))
 		count compact_copy cmp -i $metas copy/data.mdb laid/data.mdb
 		count copies env LD_PRELOAD="$dropin" "$python" program.py compact packed copied
@@ -219,12 +219,12 @@ told wrong_word_is_told 2 'wants container, lmdb or lmdb-0.9' "$convert" --to=lm
 told rewriting_and_relayout_exclude_each_other 2 'needs no --relayout' \
 	"$convert" --to=lmdb-0.9 --relayout fits.mdb out.mdb
 
-# --- a name is compared with its NUL ---
+# --- names are compared with their NUL ---
 for case in twin border reversed reversed_twin; do
 	status "names_of_${case}_are_in_order" 0 "$check" -q $case.mdb
 done
 
-# --- names compared from the end, and orders of a program's own ---
+# --- names compared from the end, and custom orders of a program ---
 for case in reversed own own_reversed; do
 	mkdir $case
 	status "${case}_main_database_is_rewritten" 0 "$convert" -q --to=lmdb-0.9 --verify $case.mdb $case
@@ -243,7 +243,7 @@ if [ -n "$program" ]; then
 	judge original_finds_each_name test "$(cut -d ' ' -f 1,2 found | tr '\n' ' ')" = "None 6 b'za' 1 b'bb' 1 b'ax' 1 "
 fi
 
-# --- a target that is not to be trusted ---
+# --- a target that must not be trusted ---
 cat > hurt.py << 'END'
 import struct, sys
 data = bytearray(open(sys.argv[1], "rb").read())
@@ -268,7 +268,7 @@ for file in fits.mdb fitting.zst empty; do
 		"$convert" --to=lmdb-0.9 --verify fits.mdb other.mdb
 done
 
-# --- a target that differs is found out ---
+# --- a target that differs is detected ---
 cat > change.py << 'END'
 import sys
 data = open(sys.argv[1], "rb").read()
@@ -301,7 +301,7 @@ cp sum.zst packed2/data.mdb.zst
 told pages_with_checksums_are_not_laid_anew_from_a_container 2 'its pages have checksums' \
 	"$convert" --to=lmdb --relayout packed2 out.mdb
 
-# --- what tells the format ---
+# --- the messages that name the format ---
 "$convert" -q later2 later2.zst
 "$convert" -q other other.zst
 if [ -x "$tools/lmdbio-stat" ]; then
@@ -310,7 +310,7 @@ if [ -x "$tools/lmdbio-stat" ]; then
 	told check_tells_lmdb_1_0 0 '(LMDB 1.0)' "$tools/lmdbio-check" -v later2.zst
 	told check_tells_it_in_json 0 '"lmdb_format": "1.0"' "$tools/lmdbio-check" --json later2.zst
 fi
-# A reader from before knows one flag of those that must be known, the first.
+# An older lmdbio knows one of the flags that a reader must know, the first.
 flags=$(od -An -tu4 -j20 -N4 later2.zst)
 judge older_reader_refuses_the_container test $((flags & 0xfffe)) -ne 0
 flags=$(od -An -tu4 -j20 -N4 other.zst)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# A data file of LMDB 1.0 holds for each command what the same content holds in LMDB 0.9's format, and what
-# a reader finds that knows the description alone.
+# Checks that each command finds in a data file of LMDB 1.0 what it finds in one of LMDB 0.9 with the same content,
+# and what an independent reader finds that knows only the format's description.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 testdb=$top_builddir/tests/data/lmdbio-testdb
@@ -11,7 +11,7 @@ need python3
 [ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
 cd "$scratch"
 
-# records COMMAND...: the lines of a dump that are keys and values.
+# records COMMAND...: the lines of a dump that hold keys and values.
 records() {
 	"$@" | grep '^ '
 }
@@ -23,7 +23,7 @@ n=0 unlike=0 alone=0 damaged=0 counts=0
 while [ $n -lt $count ]; do
 	rm -rf db later
 	"$testdb" --seed=29 --number=$n db > made
-	# Names are keys of the main database, one byte longer in LMDB 1.0: these orders mind.
+	# Names are keys of the main database, and one byte longer in LMDB 1.0: these orders sort them differently.
 	if head -n 1 made | grep -q 'main [a-z, ]*\(reversekey\|customkeys\)'; then
 		n=$((n + stride))
 		continue
@@ -41,7 +41,7 @@ while [ $n -lt $count ]; do
 	cmp -s db.records later.records || { unlike=$((unlike + 1)); echo "# number $n: other records"; }
 	python3 "$reader" ${all:+"$all"} later/data.mdb > alone.records
 	cmp -s alone.records later.records || { alone=$((alone + 1)); echo "# number $n: the reader finds others"; }
-	# Orders of a program's own cannot be judged.
+	# Custom orders of a program cannot be checked.
 	"$tools/lmdbio-check" --no-order -q later > check.out 2>&1 || { damaged=$((damaged + 1)); cat check.out; }
 	for set in db later; do
 		"$tools/lmdbio-stat" -a $set | grep -v 'Page size' > $set.stat 2>&1 || true
@@ -55,7 +55,7 @@ judge records_are_those_of_an_independent_reader test $alone -eq 0
 judge files_are_intact test $damaged -eq 0
 judge counts_are_those_of_the_other_format test $counts -eq 0
 
-# --- damage is found, and said where ---
+# --- damage is found, and reported with its place ---
 "$testdb" --flags=plain,keys300 --later sound > /dev/null
 told sound_file_is_intact 0 'structure intact' "$tools/lmdbio-check" sound
 size=$(python3 -c "print(__import__('struct').unpack_from('<I', open('sound/data.mdb', 'rb').read(), 48)[0])")
@@ -65,7 +65,7 @@ data = open('sound/data.mdb', 'rb').read()
 metas = [(struct.unpack_from('<Q', data, at + 152)[0], at) for at in (0, $size)]
 print(struct.unpack_from('<Q', data, max(metas)[1] + 136)[0])")
 
-# damage OFFSET BYTES [SET]: a copy of the sound file, or another one, with other bytes.
+# damage OFFSET BYTES [SET]: a copy of the sound file, or of SET, with other bytes at that offset.
 damage() {
 	rm -rf broken
 	cp -r "${3:-sound}" broken
@@ -109,7 +109,7 @@ told checksums_of_no_name_are_wrong_usage 2 'wants crc32c, fnv1a' "$tools/lmdbio
 records "$tools/lmdbio-dump" sound > sound.records
 records env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" summed > summed.records
 judge verified_records_are_the_same cmp -s sound.records summed.records
-# A byte that no entry has: the first one of the free space.
+# A byte that belongs to no entry: the first one of the free space.
 lower=$(python3 -c "print(__import__('struct').unpack_from('<H', open('summed/data.mdb', 'rb').read(), $((root * size + 20)))[0])")
 damage $((root * size + 24 + lower)) '\377' summed
 told changed_byte_is_not_seen_unasked 0 'structure intact' "$tools/lmdbio-check" broken
@@ -120,7 +120,7 @@ told program_for_lmdb_0_9_is_told_in_words 3 'error -30778 MDB_BAD_CHECKSUM: a p
 	env LMDBIO_CHECKSUM=fnv1a LD_LIBRARY_PATH="$top_builddir/compat/.libs" "$top_builddir/tests/data/db_read" broken
 told changed_byte_is_salvaged 1 'does not have the checksum' env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" --salvage broken
 
-# --- what is refused ---
+# --- files that are refused ---
 rm -rf broken
 cp -r sound broken
 for at in 53 $((size + 53)); do

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# The manual pages format without a warning, all commands speak alike, and lmdbio(3) and lmdbio-loader(3) together have the functions, advices, options, counters and codes of lmdbio.h.
+# The manual pages format without a warning, all commands use the same forms, and lmdbio(3) and lmdbio-loader(3)
+# together have the functions, advice values, options, counters and codes of lmdbio.h.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 header=$top_srcdir/include/lmdbio.h
@@ -9,7 +10,7 @@ loader_page=$top_srcdir/doc/lmdbio-loader.3
 cd "$scratch"
 
 # --- the header and the page ---
-# prototypes: one a line, blanks squeezed.
+# prototypes: one a line, with single blanks.
 prototypes() {
 	tr '\n' ' ' | sed 's/;/;\n/g' | tr -s ' \t' ' ' | grep -o '[a-z][a-z ]* \**lmdbio_[a-z]*[a-z_]*(.*;' |
 		sort
@@ -78,7 +79,7 @@ if command -v man >/dev/null && echo .TH A 7 | man -l -Tutf8 - >/dev/null 2>&1; 
 		name=$(basename "$file")
 		rc=0
 		man --warnings -E UTF-8 -l -Tutf8 "$file" > text 2> paged || rc=$?
-		# A terminal has no pages that a row of a table could lie across.
+		# A terminal has no pages, so that no row of a table can cross the end of one.
 		grep -v 'table text block will not fit on one page' paged > warnings || true
 		judge "${name}_formats" test $rc -eq 0 -a "$(wc -l < text)" -gt 20
 		judge "${name}_formats_without_warnings" test ! -s warnings
@@ -99,7 +100,7 @@ else
 	not_run pages_are_clean_for_mandoc "no mandoc here"
 fi
 
-# mandoc drops macros inside of tables, and with them what they print.
+# mandoc drops macros inside tables, and the text that they would print.
 # shellcheck disable=SC2086
 awk '/^\.TS/ { table = 1; next } /^\.TE/ { table = 0 } table && /^\./ { print FILENAME ": " $0 }' $pages > dropped
 judge no_table_has_a_macro test ! -s dropped
@@ -108,7 +109,7 @@ cat dropped
 grep -LE '^\.TH [A-Z-]+ [0-9] 20[0-9]{2}-[01][0-9]-[0-3][0-9] "lmdbio"' $pages > undated || true
 judge each_page_has_a_date test ! -s undated
 
-# --- a page for each function, which leads to the one that has it ---
+# --- a page for each function, which refers to the page that describes it ---
 if [ -d "$top_builddir/doc/functions" ]; then
 	sed 's:/\*.*\*/::' "$header" "$top_srcdir/include/lmdbio_mpi.h" | grep -oE '^[a-z].*\blmdbio_[a-z_]+\(' |
 		grep -v '^typedef' | grep -oE 'lmdbio_[a-z_]+\(' | tr -d '(' | sort -u > functions

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Every message of every command about bad input: it names the file or the option, says what to do, and has the exit status of its kind; none is LMDB's own text of a code.
+# Checks the messages of all commands about bad input: each names the file or the option, says what to do, and comes
+# with the exit status of its kind; none is LMDB's own text for a code.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 tools=$top_builddir/tools
@@ -19,12 +20,12 @@ head -c 5000 sound.zst > cut.zst
 head -c 100 sound/data.mdb > trunk/data.mdb
 : > said
 
-# is_there COMMAND: in this build.
+# is_there COMMAND: whether this build has the command.
 is_there() {
 	[ -x "$tools/$1" ]
 }
 
-# hear COMMAND...: leaves the exit status and what is said in heard, as one line.
+# hear COMMAND...: leaves the exit status and the output in heard, as one line.
 hear() {
 	rc=0
 	timeout -k 5 300 "$@" > out 2> err < /dev/null || rc=$?
@@ -32,14 +33,14 @@ hear() {
 	echo "$rc $(cat out err | tr '\n' ' ')" > heard
 }
 
-# heard NAME PATTERN: of the status and the text.
+# heard NAME PATTERN: one case: the status and the text match.
 heard() {
 	judge "$1" grep -q -e "$2" heard
 	grep -q -e "$2" heard || cat heard
 }
 
-# --- a data set that is none, for each command that reads one ---
-# FILE|STATUS of lmdbio-check|of lmdbio-stat, -dump and -convert|of the others|WHAT IT SAYS
+# --- a data set that is invalid, for each command that reads one ---
+# FILE|STATUS of lmdbio-check|of lmdbio-stat, -dump and -convert|of the others|MESSAGE
 cat > inputs <<'INPUTS'
 nosuch|2|2|2|nosuch: .*No such file or directory: check the path
 nosuch/deeper|2|2|2|nosuch/deeper: .*No such file or directory: check the path
@@ -79,7 +80,7 @@ while IFS='|' read -r file in_check in_readers in_others pattern; do
 	done
 done < inputs
 
-# --- a lock file that is none ---
+# --- an invalid lock file ---
 for kind in directory pipe dangling loop through; do
 	mkdir locked
 	cp sound/data.mdb locked
@@ -116,7 +117,7 @@ for command in stat dump convert; do
 	heard "long_path_in_$command" "^2 lmdbio-$command: $long: No such file or directory: check the path"
 done
 
-# --- a page over the data set ---
+# --- the report page would overwrite the data set ---
 if is_there lmdbio-bench; then
 	cp -r sound measured
 	hear "$tools/lmdbio-bench" --html=measured/data.mdb measured
@@ -126,7 +127,7 @@ fi
 
 # --- a file that the user may not read ---
 if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
-	# Another user may not look into the build tree of root.
+	# Another user may not be allowed into the build tree of root.
 	chmod 711 "$scratch"
 	mkdir closed theirs
 	cp sound/data.mdb closed/
@@ -140,7 +141,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 		heard "unreadable_in_$command" \
 			'^2 .*closed/data.mdb: Permission denied: your user may not do that: ask the file.s owner'
 	done
-	# Nor can the names in a directory be looked up.
+	# Nor may the user look up names in that directory.
 	chmod 700 closed
 	for command in check stat dump; do
 		is_there lmdbio-$command || continue
@@ -152,7 +153,7 @@ else
 	not_run unreadable "no second user"
 fi
 
-# --- a value that an option does not take, by each command's own table ---
+# --- a value that an option does not accept, by each command's own table ---
 for tool in "$tools"/lmdbio-*; do
 	if [ ! -f "$tool" ] || [ ! -x "$tool" ]; then
 		continue
@@ -188,8 +189,8 @@ done
 hear "$tools/lmdbio-convert" -q -f --chunk-size=1MB sound made.zst
 heard size_in_steps_of_1000_is_another "^2 .*power of two .*'1MB'"
 
-# --- other files that a command is given ---
-# A leaf page ends with the value of its first record; a file that is laid out anew has no list of free pages.
+# --- other input files of the commands ---
+# A leaf page ends with the value of its first record; a file that is laid out anew has no free list.
 "$tools/lmdbio-convert" -q --relayout --to=lmdb sound changed
 cp changed/data.mdb unchanged.mdb
 python3 - <<'END'
@@ -215,7 +216,7 @@ ln -s 'a place/liblmdb.so.0' PLACE
 echo 'print()' > train.py
 ln -s "$(ldd "$tools/lmdbio-convert" | awk '/libzstd/ { print $3 }')" other
 ln -s "$(ldd "$tools/quickstart_reader" | awk '/liblmdb/ { print $3 }')" original
-# NAME|STATUS|WHAT IT SAYS|COMMAND LINE
+# NAME|STATUS|MESSAGE|COMMAND LINE
 cat > lines <<'LINES'
 staging_to_a_missing_directory|2|^lmdbio-stage: missing: No such file or directory (rank 0): make the directory on each node, or name another with --to|lmdbio-stage --to=missing sound
 staging_parts_to_a_missing_directory|2|^lmdbio-stage: missing: No such file .*make the directory|lmdbio-stage --tier=ssd --to=missing sound
@@ -317,7 +318,7 @@ heard converting_beyond_the_limit_of_files "^2 lmdbio-convert: limited.mdb: File
 hear sh -c 'ulimit -f 16 && exec "$@"' - "$tools/lmdbio-dump" -f limited.dump sound
 heard dumping_beyond_the_limit_of_files "^2 lmdbio-dump: limited.dump: File too large: $limited"
 if is_there lmdbio-stage; then
-	# MPI's own files take 4 MiB each.
+	# MPI's own files need 4 MiB each.
 	truncate -s 64M long.mdb
 	dd if=sound/data.mdb of=long.mdb conv=notrunc 2> /dev/null
 	# shellcheck disable=SC2016
@@ -328,8 +329,8 @@ fi
 hear sh -c 'ulimit -n 8 && exec "$@"' - "$tools/lmdbio-convert" -q sound made.few.zst
 heard converting_with_too_few_descriptors '^2 lmdbio-convert: .*Too many open files: ulimit -n allows too few'
 
-# --- operands and options that do not go together ---
-# WHAT IT SAYS|COMMAND LINE
+# --- operands and options that exclude each other ---
+# MESSAGE|COMMAND LINE
 cat > excluding <<'EXCLUDING'
 --check and --print-env exclude each other|lmdbio-run --check --print-env
 --mpi starts a server beside the program, which --print-env cannot: .*--mpi=inside|lmdbio-run --mpi --print-env
@@ -398,7 +399,7 @@ done < excluding
 judge nothing_was_made test ! -e made
 
 # --- processes of a launcher that MPI does not know as one job ---
-# NAME|PATTERN, or nothing if no word is said|VARIABLES
+# NAME|PATTERN, or empty if nothing is printed|VARIABLES
 if is_there lmdbio-serve; then
 	cat > launched <<'LAUNCHED'
 tasks_without_a_pmi|Slurm has started 4 tasks (--mpi=none), which MPICH cannot make one job: each works for itself; start them with srun --mpi=pmi2$|SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
@@ -410,7 +411,7 @@ task_alone||SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0
 batch_script||SLURM_NTASKS=4 SLURM_PROCID=0
 process_below_lmdbio_run||SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 PMI_RANK=0 PMI_SIZE=4
 LAUNCHED
-	# served COMMAND...: a server that ends when it is told to, as soon as it answers.
+	# served COMMAND...: starts a server, and stops it as soon as it answers.
 	served() {
 		timeout -k 5 300 "$@" &
 		server=$!
@@ -432,7 +433,7 @@ LAUNCHED
 			convert) set -- lmdbio-convert -qf sound launched.zst ;;
 			serve) set -- lmdbio-serve sound ;;
 			esac
-			# true has no sanitizer of its own.
+			# `true` is not linked with the sanitizer.
 			# shellcheck disable=SC2086
 			set -- env LMDBIO_NODE="$scratch" "PATH=$tools:$PATH" $variables \
 				ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" "$@"
@@ -486,7 +487,7 @@ if [ -c /dev/full ]; then
 OPTIONS
 fi
 
-# --- standard files that the caller has closed: the data set has their numbers no more than else ---
+# --- standard files that the caller has closed: the data set must not get their numbers either ---
 for command in check stat dump bench; do
 	is_there lmdbio-$command || continue
 	if [ $command = bench ] && [ "${with_sanitizer:-no}" != no ]; then
@@ -505,7 +506,7 @@ for command in check stat dump bench; do
 	judge "closed_files_of_${command}_leave_the_data_set" sh -c '! grep -q "structure\|standard output" sound/*'
 done
 
-# --- a value that does not fit into a line of a batch script ---
+# --- a value that a line of a batch script cannot hold ---
 rc=0
 "$tools/lmdbio-run" --print-env '--stats=two words' > out 2> err || rc=$?
 judge blank_in_print_env_ends_with_2 test $rc -eq 2 -a ! -s out
@@ -519,7 +520,7 @@ for word in "a;b" 'a$b' 'a*' "a'b" 'a"b' 'a\b' '~a' 'a&b'; do
 	judge "word_${word}_in_print_env_is_said" grep -qF "lmdbio-run: --node=$word: a line of a batch script cannot hold" err
 done
 
-# --- what no message is ---
+# --- texts that no message has ---
 for text in 'mdb_env_open failed' 'Located page was wrong type' 'MDB_[A-Z_]*: ' 'Invalid argument' 'error [0-9]'; do
 	judge "no_message_has_$(echo "$text" | tr -c 'A-Za-z\n' _)" test "$(grep -c -e "$text" said)" -eq 0
 done

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# How a test fetches from Debian's mirror, with lists, caches and a status of its own: the system's
-# packages stay as they are. Sourced after harness.sh.
+# Functions for tests that fetch from Debian's mirror, with package lists, caches and a dpkg status of their own: the
+# system's packages stay as they are. Sourced after harness.sh.
 # shellcheck shell=sh
 # shellcheck disable=SC2154
 
-# own_apt COMMAND...: apt-get on the mirror's lists alone. They are verified; a mirror that is weeks behind
-# will do.
+# own_apt COMMAND...: apt-get with the mirror's lists only. Their signatures are verified; a mirror that is weeks
+# behind is accepted.
 own_apt() {
 	apt-get -q -o Dir::Etc::sourcelist="$scratch/apt/sources.list" -o Dir::Etc::sourceparts="$scratch/apt/parts" \
 		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$scratch/apt/parts" \
@@ -15,8 +15,7 @@ own_apt() {
 		-o APT::Update::Error-Mode=any -o Acquire::Check-Valid-Until=false "$@"
 }
 
-# mirror_open deb|deb-src RELEASE...: reads the lists of these releases, or skips the test where there
-# is no mirror.
+# mirror_open deb|deb-src RELEASE...: reads the lists of these releases, or skips the test if there is no mirror.
 mirror_open() {
 	kind=$1
 	shift

@@ -17,8 +17,8 @@ mirror=$(awk '$1 == "URIs:" { print $2; exit } $1 == "deb" && $2 ~ /^http/ { pri
 	/etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2> /dev/null) || :
 mirror=${mirror:-http://deb.debian.org/debian}
 
-# inside NAME SYSTEM COMMANDS: one case, in that system. What is mounted there goes with the commands;
-# the mounts of other programs are left at once, so that none of them stays for as long as these run.
+# inside NAME SYSTEM COMMANDS: one case, run in that system. Its mounts go when the commands end; the mounts of other
+# programs are detached at once, so that none of them stays busy for as long as the commands run.
 # shellcheck disable=SC2016
 inside() {
 	status "$release: $1" 0 env -i LC_ALL=C HOME=/root TERM=dumb DEBIAN_FRONTEND=noninteractive \
@@ -35,8 +35,8 @@ inside() {
 			exec sh -euc "$1"' "$2" "$3"
 }
 
-# README's line in two halves: the packages are built in one system and installed in another. apt must not
-# ask anything there.
+# README's line in two halves: one system builds the packages, another one installs them. apt must not ask anything
+# there.
 /usr/bin/python3 "$top_srcdir/tests/docs/page_blocks.py" "$top_srcdir/README.md" blocks > out
 sed -i 's/apt /&-y -q --no-install-recommends /g' blocks/deb.sh # README.md's blocks/deb.sh
 judge README_builds_and_installs grep -q '^apt .* build-dep \./ && dpkg-buildpackage .* && apt .* install [^&]*$' blocks/deb.sh

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Files that a person names in a directory for everybody, where another user has put something in their place:
-# links, FIFOs, files and directories, at the name, at that of the partial file, and on the way to them. Nothing
-# that a link leads to is touched, also where it comes and goes between two calls, and no command waits. The
-# kernel's own guards (fs.protected_*) are off.
+# A person names a file in a directory that is writable for all users, where another user has planted something:
+# links, FIFOs, files and directories, at the name, at the partial file's name, and on the way to them. No target of a
+# link is touched, even if the link comes and goes between two calls, and no command waits. The kernel's own
+# protections (fs.protected_*) are off.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 [ "$(id -u)" = 0 ] || skip "only root can be another user as well"
@@ -42,7 +42,7 @@ as_stranger() {
 	as 65534 "$@"
 }
 
-# victim: a directory of the user's, with a file; nothing new may come into it.
+# victim: makes a directory of the user's with one file; nothing may be added to it.
 victim() {
 	rm -rf victim
 	mkdir victim
@@ -56,13 +56,13 @@ victim_is_whole() {
 		[ "$(stat -c '%Y %u %a' victim/file)" = "$(date -d 2024-01-02 +%s) $user 644" ]
 }
 
-# plant WHAT PATH: as the other user.
+# plant WHAT PATH: the other user makes it.
 plant() {
 	case $1 in
 	link) as_stranger ln -s "$scratch/victim/file" "$2" ;;
 	link_to_none) as_stranger ln -s "$scratch/victim/new" "$2" ;;
 	second_name) as_stranger ln "$scratch/victim/file" "$2" 2> /dev/null ||
-		ln "$scratch/victim/file" "$2" ;; # a kernel that forbids it to others
+		ln "$scratch/victim/file" "$2" ;; # where the kernel forbids it to other users
 	fifo) as_stranger mkfifo -m 666 "$2" ;;
 	file) as_stranger sh -c 'echo theirs > "$1"; chmod 666 "$1"' sh "$2" ;;
 	link_to_directory) as_stranger ln -s "$scratch/victim" "$2" ;;
@@ -90,7 +90,7 @@ copy() {
 	LD_LIBRARY_PATH=$(dirname "$dropin") mdb_copy set pub/copy
 }
 
-# records: of a dump, without its header.
+# records: a dump without its header.
 records() {
 	sed '1,/^HEADER=END/d'
 }
@@ -112,7 +112,7 @@ export -f dump convert convert_over statistics copy
 export top_builddir dropin reader
 commands="dump convert convert_over statistics"
 ! command -v mdb_copy > /dev/null || commands+=" copy"
-# Root may remove what others have put there, another user may not.
+# Root may remove what another user has planted; other users may not.
 users=0
 if as 65533 "$top_builddir/tools/lmdbio-dump" --version > /dev/null 2>&1 && as 65533 test -r "$PWD/set/data.mdb"; then
 	users+=" 65533"
@@ -120,7 +120,7 @@ else
 	echo "# the build tree is root's alone: no other user but root is tried"
 fi
 
-# stage: a victim, and an empty directory for everybody.
+# stage: makes a victim, and an empty directory that is writable for all users.
 stage() {
 	victim
 	rm -rf pub own
@@ -139,7 +139,7 @@ attack() {
 	as "$1" timeout 20 bash -c "$2" > out 2> err || rc=$?
 	judge "${name}_ends" test $rc -ne 124
 	judge "${name}_touches_nothing_else" victim_is_whole
-	# What is said to be done is done, in a file of the user's own.
+	# A command that reports success has made the right file, and the user owns it.
 	[ $rc -ne 0 ] || [ "$2" = statistics ] || judge "${name}_is_right" is_made "$2"
 	[ $rc -eq 0 ] || judge "${name}_says_why" test -s err
 }
@@ -156,7 +156,7 @@ for user in $users; do
 	done
 done
 
-# by_way NAME PATH COMMAND...: a command to a path that leads through what another user has planted.
+# by_way NAME PATH COMMAND...: runs the command with a path through what another user has planted.
 by_way() {
 	local name=$1 path=$2 command
 
@@ -169,7 +169,7 @@ by_way() {
 	done
 }
 
-# by_own_way NAME PATH COMMAND...: to a path of the user's own links.
+# by_own_way NAME PATH COMMAND...: runs the command with a path through the user's own links.
 by_own_way() {
 	local name=$1 path=$2 command
 
@@ -211,7 +211,7 @@ for user in $users; do
 		as "$user" timeout 20 bash -c dump
 done
 
-# A file that everybody may write, in a directory of its owner's in which only owners replace files.
+# A file that is writable for all users, in a sticky directory of the same owner.
 for user in $users; do
 	[ "$user" != 0 ] || continue
 	stage
@@ -227,7 +227,7 @@ for user in $users; do
 	judge "dump_by_${user}_over_the_directory_owners_file_leaves_nothing" test "$(ls -A pub)" = made
 done
 
-# The link is there but for the calls from FIRST to LAST: whatever two calls see, the victim's file stays.
+# The link is away from call FIRST to call LAST: whatever two calls see, the victim's file stays.
 user=0
 calls=1
 race=$top_builddir/tests/tools/planted_race

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Tests contrib/: the environment module is loaded and unloaded, the recipes name what a build needs, their
-# words for configure are taken, and their checks hold for what make installs.
+# Tests contrib/: the environment module loads and unloads, the recipes name what a build needs, configure accepts
+# their options, and their checks pass on an installation.
 #
-# Spack and EasyBuild are no packages of Debian: recipes_read.py stands for them. image_test.sh builds the
-# Containerfile.
+# Debian has no packages of Spack and EasyBuild: recipes_read.py evaluates the recipes in their place. image_test.sh
+# builds the Containerfile.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need make pkg-config manpath readelf
@@ -18,7 +18,7 @@ version=$("$top_builddir/tools/lmdbio-run" --version | sed -n '1s/.* //p')
 prefix=$scratch/root$(directory prefix) bin=$scratch/root$(directory bindir)
 
 # --- the environment module ---
-# The file of this build names the prefix of this build; the tree lies below $scratch.
+# This build's file names the prefix of this build; here the tree lies below $scratch.
 mkdir -p modules/lmdbio
 sed "s,^\(setenv LMDBIO_ROOT\|prepend-path [A-Z_]*\) /,\1 $scratch/root/," \
 	"$top_builddir/contrib/modulefiles/lmdbio" > "modules/lmdbio/$version"
@@ -27,12 +27,12 @@ for word in PRELOAD LIBRARY_PATH; do
 	judge "module_leaves_LD_${word}_alone" sh -c "! grep -q LD_$word modules/lmdbio/$version"
 done
 
-# environment: what a program gets, but for the module command's own words.
+# environment: the variables that a program gets, except the module command's own.
 environment() {
 	env | grep -Ev '^(_|SHLVL|PWD|OLDPWD|__MODULES_.*|__LMOD.*|_ModuleTable.*|_LMFILES_|LOADEDMODULES|MODULE.*|LMOD.*)=' | sort
 }
 
-# module_works COMMAND...: it prints shell commands for these words.
+# module_works COMMAND...: whether the command prints shell commands for these arguments.
 module_works() {
 	environment > before
 	eval "$("$@" load lmdbio/"$version")"
@@ -92,7 +92,7 @@ for field in builddependencies dependencies sources_of_headers; do
 		easybuild $field
 	fi
 done | tr '[:upper:]' '[:lower:]' > easybuild.needed
-# What tools/packages has the build install, by the names that these two have for it.
+# The libraries that tools/packages installs for a build, under the names that Spack and EasyBuild use.
 sed -n 's/^build lib\(.*\)-dev$/\1/p' "$top_srcdir/tools/packages" | grep -vx c6 | sed 's/^uring$/liburing/' > needed
 echo libarchive >> needed
 while read -r package; do
@@ -128,7 +128,7 @@ while read -r command; do
 		PYTHONPATH="$scratch/root$(directory pythondir)" sh -c "$command"
 done < commands
 
-# --- the Containerfile: its packages have each library that a command needs ---
+# --- the Containerfile: its packages have every library that a command needs ---
 file=$recipes/container/Containerfile
 if grep -q '^VERSION_ID="12"' /etc/os-release; then
 	sed -n '/^FROM debian:12-slim$/,$p' "$file" > last
@@ -138,8 +138,8 @@ if grep -q '^VERSION_ID="12"' /etc/os-release; then
 	while read -r library; do
 		package=$(dpkg-query -S "*/$library" 2> /dev/null | sed -n '1s/:.*//p')
 		case $package in
-		libtinfo6) continue ;; # in every Debian
-		libmpich12) package=mpich ;; # which brings it
+		libtinfo6) continue ;; # every Debian has it
+		libmpich12) package=mpich ;; # which depends on it
 		esac
 		judge "image_has_${package}_for_$library" grep -qw -e "${package:-no package}" last
 	done < libraries

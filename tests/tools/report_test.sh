@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# The page of lmdbio-report, as a browser with graphics and one without show it, and what it refuses.
+# Checks the page of lmdbio-report as a graphical browser and a text browser show it, and what the command refuses.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 tool=$top_builddir/tools/lmdbio-report
@@ -78,9 +78,9 @@ else
 fi
 
 # --- with graphics ---
-# rendered PAGE WIDTH: the document after layout, with each box's place and size, into dom.
+# rendered PAGE WIDTH: writes the document after layout, with each box's place and size, to dom.
 rendered() {
-	# The page lets no script run, and the one that measures must.
+	# The page forbids scripts, but the measurement needs one.
 	sed '/Content-Security-Policy/d' "$1" > measured.html
 	cat >> measured.html <<'END_SCRIPT'
 <script>
@@ -99,13 +99,13 @@ END_SCRIPT
 		--virtual-time-budget=1000 --dump-dom "file://$scratch/measured.html" > dom 2> dom.err ||
 		{ cat dom.err; return 1; }
 }
-# box SECTION CLASS N FIELD: of the n-th rectangle of a class in a section: x, y, width or height.
+# box SECTION CLASS N FIELD: x, y, width or height of the n-th rectangle of a class in a section.
 box() {
 	tr '\n' ' ' < dom | sed 's/<section/\n<section/g' | grep "^<section id=\"$1\"" |
 		grep -oE "<rect class=\"$2\"[^>]*data-box=\"[^\"]*\"" | sed -n "$3s/.*data-box=\"\(.*\)\"/\1/p" |
 		awk -v n="$4" '{ print $n }'
 }
-# nearly NAME VALUE EXPECTED: within a pixel.
+# nearly NAME VALUE EXPECTED: one case: equal to within a pixel.
 nearly() {
 	judge "$1" awk -v a="$2" -v b="$3" 'BEGIN { exit !(a != "" && a - b <= 1 && b - a <= 1) }'
 }
@@ -140,7 +140,7 @@ else
 fi
 
 # --- what it refuses ---
-# refused NAME PATTERN ARGUMENT...: with 2, and no page.
+# refused NAME PATTERN ARGUMENT...: the command ends with 2, and makes no page.
 refused() {
 	rm -f none.html
 	refused_name=$1 refused_pattern=$2

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that lmdbio-run tells what its program and all the program's children have counted.
+# Checks that lmdbio-run reports the sum of what its program and all the program's children have counted.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 python=/usr/bin/python3
@@ -12,7 +12,7 @@ unset PMI_RANK PMIX_RANK OMPI_COMM_WORLD_RANK SLURM_PROCID RANK LMDBIO_STATS_AT
 cd "$scratch"
 once=2000000 # bytes that one process reads
 
-# tables: descriptors of tables of counters that processes of this user have
+# tables: the descriptors of counter tables that this user's processes have
 tables() {
 	find /proc/[0-9]*/fd -lname '/memfd:lmdbio-stats*' 2>/dev/null | sort
 }
@@ -22,7 +22,7 @@ number() {
 	sed -n "s/.*\"$1\": \([0-9]*\)[,}].*/\1/p" "$2"
 }
 
-# counted NAME PROCESSES STATUS HOW: the sum has so many processes, each of which has read all.
+# counted NAME PROCESSES STATUS HOW: the sum is of so many processes, each of which has read all of the data set.
 counted() {
 	rc=0
 	"$lmdbio_run" --stats=json -- "$python" "$reader" "$4" db > out 2> err || rc=$?
@@ -45,7 +45,7 @@ counted children_of_all_kinds 9 0 read+exit+kill+exec+nothing+program+fork+spawn
 counted program_that_closes_descriptors 2 0 closed
 counted program_that_is_killed 2 137 exit+die
 
-# --- what is said, and where ---
+# --- the form of the report, and its place ---
 "$lmdbio_run" --stats=1 -- "$python" "$reader" read+kill db > out 2> err
 judge text_begins_with_the_verdict sh -c \
 	'head -n 1 err | grep -q "^lmdbio: I/O is \(not \)\{0,1\}your bottleneck: waited [0-9.]* of [0-9.]* s ([0-9]* %)$"'
@@ -65,19 +65,19 @@ judge status_is_the_program_s test $rc -eq 7
 rc=0
 "$lmdbio_run" --stats=json -- ./nowhere > out 2> err || rc=$?
 judge program_that_is_not_found_127 test $rc -eq 127
-# One in another: the outer one tells.
+# One lmdbio-run inside another: only the outer one reports.
 "$lmdbio_run" --stats=json -- sh -c '"$@" && "$@"' sh "$lmdbio_run" -- "$python" "$reader" read db > out 2> err
 judge one_run_in_another_is_one_report test "$(grep -c schema err)" -eq 1
 judge one_run_in_another_has_the_processes test "$(number processes err)" = 2
-# Without lmdbio-run each process tells its own, as far as it can.
+# Without lmdbio-run each process reports its own counters, as far as it can.
 LD_PRELOAD=$dropin LMDBIO_STATS=json "$python" "$reader" read+exit+program db > out 2> err
 judge without_lmdbio_run_each_tells_its_own test "$(grep -c '"processes": 1,' err)" -eq 2
-# A table that is not there is none.
+# LMDBIO_STATS_AT names a table that does not exist: the process reports for itself.
 LD_PRELOAD=$dropin LMDBIO_STATS=json LMDBIO_STATS_AT=$$/0/1 "$python" "$reader" read db > out 2> err
 judge lost_table_is_told_by_the_process_itself test "$(number served_bytes err)" = $once
 
-# --- what the kernel reads of its own accord ---
-# cold FILE: nothing of it is in the page cache; false: it cannot be so on this file system
+# --- what the kernel reads ahead by itself ---
+# cold FILE: removes the file from the page cache; returns false if this file system does not allow that
 cold() {
 	"$python" -c 'import os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -91,7 +91,7 @@ sys.exit(before == after)' "$1" 2>/dev/null
 }
 "$python" "$reader" large large
 size=$(stat -c %s large/data.mdb)
-# about NAME: the file's size, to a part in ten
+# about NAME: one case: the bytes from storage are the file's size, to within a tenth
 about() {
 	found=$(number storage_bytes err)
 	judge "$1" test "${found:-0}" -ge $((size * 9 / 10)) -a "${found:-0}" -le $((size * 11 / 10))
@@ -130,7 +130,7 @@ judge table_is_there_while_they_live \
 	test -n "$(find "/proc/$run/fd" -lname '/memfd:lmdbio-stats*')" -a -n "$(find "/proc/$program/fd" -lname '/memfd:lmdbio-stats*')"
 kill -KILL $run
 wait $run 2>/dev/null || true
-while [ -e "/proc/$program" ]; do # until init has taken it
+while [ -e "/proc/$program" ]; do # until init has reaped it
 	case $(cut -d' ' -f3 "/proc/$program/stat" 2>/dev/null) in Z | X | '') break ;; esac
 done
 judge program_is_killed_with_lmdbio_run test ! -e "/proc/$program/fd/0"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks for which programs lmdbio-run must say yes, no or "not known".
+# Checks the programs for which lmdbio-run --check must answer yes, no or "not known".
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 cc=${CC:-gcc}
 need "${cc%% *}" od
 test -e /usr/lib/gcc || skip "no compiler's files"
 
-# --- programs of every sort ---
+# --- programs of every kind ---
 cat > "$scratch/user.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -47,8 +47,8 @@ cd "$scratch"
 $cc -pie -fPIE -o user user.c -llmdb
 $cc -static -o static static.c "$archive" -pthread
 $cc -o none none.c
-# The archive's code goes into an executable at a fixed address or anywhere, but not into a shared
-# library; its place is taken by the dynamic library's functions under the same names.
+# The archive's code can be linked into an executable at a fixed address or anywhere, but not into a shared library;
+# there the dynamic library's functions of the same names take its place.
 cat > bundle.c <<'END'
 const char *version = "LMDB 0.9.24: (bundled)";
 int mdb_env_create(void **env) { *env = 0; return 0; }
@@ -82,7 +82,7 @@ echo 'echo bare; exit 5' > script_bare
 chmod +x script script_env script_lost script_bare
 mkdir directory
 
-both=$dropin:${dropin%0}1 # what LD_PRELOAD begins with
+both=$dropin:${dropin%0}1 # the first entries of LD_PRELOAD
 
 # verdict NAME EXPECTED-CODE EXPECTED-WORDS COMMAND...
 verdict() {
@@ -161,7 +161,7 @@ fi
 TMPDIR=$scratch/directory "$lmdbio_run" --check=run -- ./user > out
 judge check_run_leaves_no_trace test -z "$(ls directory)"
 
-# --- a program that has no standard error: its number is that of a file of the data set ---
+# --- a program without a standard error: a file of the data set may get its number ---
 cat > daemon.c <<'END'
 #include <lmdb.h>
 #include <unistd.h>
@@ -259,7 +259,8 @@ size=$(wc -c < user)
 signals=0 n=0
 while [ $n -lt 150 ]; do
 	cp user damaged
-	# Anywhere in the headers and tables at the front, then every length.
+	# Changes two bytes of each copy, at many places of the headers and tables at the front; every third copy is
+	# truncated as well, each to another length.
 	printf '\377\177' | dd of=damaged bs=1 seek=$((n * 23 % 3400)) conv=notrunc 2>/dev/null
 	test $((n % 3)) -ne 0 || dd if=user of=damaged bs=$((1 + size * n / 150)) count=1 2>/dev/null
 	rc=0

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# lmdbio(7) lists the variables, values and defaults that lib/util/settings.c has, no more and no fewer, and the words
-# that the parsers take; it names every variable that code reads.
+# Checks that lmdbio(7) lists exactly the variables, values and defaults that lib/util/settings.c has, and the words
+# that the parsers accept, and that it names every variable that code reads.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 source=$top_srcdir/lib/util/settings.c
 manual=$top_srcdir/doc/lmdbio.7
 cd "$scratch"
 
-# code_table FILE: "NAME|values|default" for each row of variables[]. A default is what the
-# initialiser of `settings` says, else what zero means to the variable's parser.
+# code_table FILE: "NAME|values|default" for each row of variables[]. A default is what the initialiser of `settings`
+# says, otherwise what zero means to the variable's parser.
 code_table() {
 	awk '
 	/^static struct settings settings = \{/ { first = 1; next }
@@ -40,7 +40,7 @@ code_table() {
 	}' "$1"
 }
 
-# manual_table FILE: the same out of the table whose first row begins with "Variable".
+# manual_table FILE: the same rows, from the table whose first row begins with "Variable".
 manual_table() {
 	awk '
 	/^Variable\|/ { table = 1; next }
@@ -54,7 +54,7 @@ manual_table() {
 	' "$1"
 }
 
-# words FILE PARSER: the words that a parser takes, first the default, as the table writes them.
+# words FILE PARSER: the words that a parser accepts, the default first, as the manual's table writes them.
 words() {
 	sed -n "/^static bool $2(/,/^}/s/.*words\[\] = {\(.*\), NULL};/\1/p" "$1" | tr -d '"' |
 		sed 's/\(.*\), /\1 or /'
@@ -71,8 +71,8 @@ for parser in parse_io:LMDBIO_IO parse_store:LMDBIO_STORE; do
 		grep -q "^${parser#*:}|$(words "$source" "${parser%:*}")|" code
 done
 
-# Variables that code outside of the table reads as well, of the library, the commands and the Python
-# package: the manual has each, and no other.
+# Variables that code outside the table reads as well, in the library, the commands and the Python package: the manual
+# has each of them, and no others.
 {
 	cut -d'|' -f1 code
 	grep -rhoE '(getenv|environ\.get)\("(LIB)?LMDBIO[A-Z0-9_]*"' "$top_srcdir/lib" "$top_srcdir/compat" "$top_srcdir/tools" \
@@ -82,7 +82,7 @@ grep -v '^\.\\"' "$manual" | grep -oE '\b(LIB)?LMDBIO(_[A-Z0-9_]*[A-Z0-9])?\b' |
 judge names_are_found test "$(wc -l < read.names)" -ge 15
 same manual_has_the_variables_that_code_reads read.names manual.names
 
-# The comparison itself: one change on either side must show.
+# Tests the comparison itself: one change on either side must show.
 # shellcheck disable=SC2317
 differs() {
 	code_table "$1" > code.changed
@@ -100,14 +100,14 @@ judge other_default_in_the_code_is_noticed differs other "$manual"
 sed 's/^auto, cache or arena/auto or cache/' "$manual" > other
 judge other_values_in_the_manual_are_noticed differs "$source" other
 
-# What the code says when it is asked: a value that is not in the table is refused by its words.
+# What the code answers: a value that is not in the table is refused in the table's words.
 if command -v /usr/bin/python3 >/dev/null && /usr/bin/python3 -c 'import lmdb' 2>/dev/null && [ -e "$dropin" ]; then
 	cat > refused.py <<'END'
 import lmdb
 lmdb.open("db", map_size=1 << 20).close()
 END
 	while IFS='|' read -r name values _; do
-		test "$name" = LMDBIO_NODE && continue # nearly everything is a node's name
+		test "$name" = LMDBIO_NODE && continue # nearly every text is a valid node name
 		env "$name=9banana%x" "$lmdbio_run" -- /usr/bin/python3 refused.py 2> err || true
 		judge "${name}_refused_with_the_words_of_the_table" grep -qF "wants $values, " err
 	done < code

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that real processes, which read as the jobs of LMDBIO's papers do, ask slowfs for as many requests
-# and bytes as lmdbio-sim says, within 15 %. Readers that share a node's page cache take turns as the
-# processors let them: those are for the long form, on a machine that does nothing else.
+# Checks that real processes, which read as the jobs of LMDBIO's papers do, send slowfs as many requests and bytes as
+# lmdbio-sim predicts, within 15 %. Readers that share a node's page cache take turns as the scheduler lets them:
+# those cases are for the long form, on an otherwise idle machine.
 set -eu
 top_srcdir=${top_srcdir:-$(dirname "$0")/../..}
 export MOST=15

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that lmdbio-sim's options do what they say, and that its table and its
-# JSON tell the same.
+# Checks that lmdbio-sim's options have the effect that they name, and that its table and its JSON have the same
+# figures.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 tool=$top_builddir/tools/lmdbio-sim
@@ -9,11 +9,11 @@ tool=$top_builddir/tools/lmdbio-sim
 cd "$scratch"
 small='--records=4000 --epochs=3 --nodes=4 --batch=40'
 
-# column POLICY NUMBER: of the table in out.
+# column POLICY NUMBER: that column of the table in out.
 column() {
 	awk -v policy="$1" -v n="$2" '$1 == policy { print $n }' out
 }
-# seconds POLICY OPTION...: of a small job.
+# seconds POLICY OPTION...: the seconds of a small job.
 seconds() {
 	seconds_policy=$1
 	shift
@@ -26,7 +26,7 @@ more() {
 	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 > b + 0) }'
 }
 
-# --- what there is ---
+# --- the lists ---
 status list_is_no_error 0 "$tool" --list
 judge list_has_the_presets test "$(grep -c '^  scenario[1-4] ' out)" -eq 4
 judge list_has_the_bound_and_ours grep -q '^  lmdbio ' out
@@ -46,7 +46,7 @@ same table_has_a_line_for_each_policy_asked_for expected found
 judge bound_is_one_times_itself test "$(seconds none; column none 3)" = "$(column none 2)
 1.0000"
 
-# --- options change what they name ---
+# --- each option changes what it names ---
 base=$(seconds naive)
 judge more_epochs_take_longer more "$(seconds naive --epochs=5)" "$base"
 judge larger_records_take_longer more "$(seconds naive --record-size=64k)" "$base"
@@ -106,7 +106,7 @@ else
 	not_run plot_is_xml "no python3"
 fi
 strided='--strided=2 --nodes=2 --records=4096 --record-size=3090 --batch=512'
-# strided WAY COLUMN OPTION...: of that table.
+# strided WAY COLUMN OPTION...: a figure of that table.
 strided() {
 	strided_way=$1 strided_column=$2
 	shift 2

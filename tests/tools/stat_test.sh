@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that lmdbio-stat writes byte for byte what mdb_stat writes for
-# mdb_stat's letters, and that what it measures besides is right on files whose answer is known.
+# Checks that lmdbio-stat writes byte for byte what mdb_stat writes for mdb_stat's letters, and that its further
+# figures are right on files whose answer is known.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 testdb=$top_builddir/tests/data/lmdbio-testdb
@@ -12,8 +12,8 @@ need mdb_stat mdb_load mdb_copy
 cd "$scratch"
 beside mdb_stat "$tool"
 
-# The original ends with 1 whenever it has shown readers and nothing else. Where it fails, lmdbio-stat
-# says so in its own words and ends with 2.
+# The original ends with 1 whenever it has shown only readers. Where it fails, lmdbio-stat reports that in its own
+# words and ends with 2.
 both_prepare() {
 	if grep -qx 'exit 1' theirs.err && grep -q '^lmdbio-stat: db: ' ours.err && grep -qx 'exit 2' ours.err; then
 		cp theirs.err ours.err
@@ -59,7 +59,7 @@ mdb_stat -e -ff -s named db2 > expected
 "$tool" --env-info --free-list --free-list --subdb=named db2 > found
 same stat_long_names expected found
 
-# --- what it measures: a file whose answer is known ---
+# --- its own figures: a file whose answer is known ---
 # Loaded in the order of keys: 3 inline values, 5 of 10000 bytes with three overflow pages each.
 {
 	printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n'
@@ -77,13 +77,13 @@ judge empty_value_has_its_row grep -qx ' *0 to *0 bytes: 1' out
 judge values_of_4_to_7_bytes_are_together grep -qx ' *4 to *7 bytes: 2' out
 judge large_values_have_their_row grep -qx ' *8192 to *16383 bytes: 5' out
 judge overflow_share_is_right grep -q '5 values, 99.98 % of the values. bytes, 93.75 % of the pages' out
-# A leaf and 15 pages of values: 15 steps. Each run is 2 steps in itself; what lies between the
-# runs depends on where they were put, so that the dump of page numbers decides.
+# A leaf and 15 pages of values make 15 steps. Each run of overflow pages has 2 steps inside; the steps between the
+# runs depend on where the runs were put, so that the dump of page numbers decides.
 judge layout_counts_the_steps grep -q ' of 15 steps' out
 mkdir compact
 mdb_copy -c known compact
 "$tool" --layout compact > out
-# Compacted: the runs one behind the other, and then the leaf: one step back.
+# Compacted: the runs lie one behind the other, and then the leaf: one step leads back.
 judge layout_of_a_compacted_copy_is_known grep -q '93.33 % (14 of 15 steps' out
 "$testdb" --flags=named,dupsort,keys40,dups500,rounds0 dups > /dev/null
 entries=$(mdb_stat -s named dups | sed -n 's/^  Entries: //p')

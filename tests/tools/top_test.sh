@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# The live view of lmdbio-top in a terminal, its plain text, and what it refuses.
+# Checks the live view of lmdbio-top in a terminal, its plain text, and what the command refuses.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 tool=$top_builddir/tools/lmdbio-top
@@ -8,7 +8,7 @@ reader=$top_builddir/tests/tools/top_reader
 [ -x "$tool" ] || skip "no lmdbio-top in this build (ncurses is missing)"
 cd "$scratch"
 
-# --- plain text, beside a process that reads ---
+# --- plain text, while a process reads ---
 mkfifo words answers
 "$reader" "$scratch/set.mdb" topbatch < words > answers &
 pid=$!
