@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks which names the drop-in exports, and what it may need to load.
+# Checks which names the drop-in exports, and which libraries it needs.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 need nm readelf ldd
 cd "$scratch"
 
-# The 69 names are those that the original's functions are declared under.
+# The original's functions are declared under 69 names.
 sed -n 's/^[FP](.*\(mdb_[a-z0-9_]*\), (.*/\1/p' "$top_srcdir/lib/origin/origin_functions.def" \
 	"$top_srcdir/lib/origin/origin_lists.def" |
 	sed 's/,.*//' | sort > original
@@ -35,7 +35,7 @@ judge loads_no_mpi sh -c "! ldd '$dropin' | grep -qi -e mpi -e ucx"
 readelf -Wl "$dropin" > segments
 judge stack_is_not_executable sh -c '! grep "GNU_STACK" segments | grep -q "RWE"'
 
-# The core has no name that a program's could meet, and is bound to itself.
+# The core exports no name that a program may have, and binds its own calls to itself.
 readelf -Wd "$core" > dynamic
 judge core_has_the_soname_of_its_release grep -q "SONAME.*\[${core##*/}\]" dynamic
 judge core_has_no_text_relocations sh -c '! grep -q TEXTREL dynamic'
@@ -50,7 +50,7 @@ release=$("$lmdbio_run" --version | sed 's/.* //')
 judge core_shows_something test -s core.names
 judge core_shows_private_names_alone sh -c \
 	"! grep -v '^lmdbio_\(core\|orig_mdb\)_[a-z0-9_]*@@LMDBIO_PRIVATE_$release\$' core.names"
-# What it shows is what is asked of it, by the libraries and commands of a build that has all of them.
+# It exports exactly the names that the libraries and commands use, in a build that has all of them.
 sed -n 's/^lmdbio_core_\(.*\)@@.*/\1/p' core.names | sort > shown
 sed -n 's/^#pragma redefine_extname \([a-z0-9_]*\) lmdbio_core_\1$/\1/p' "$top_srcdir/lib/core_names.h" > listed
 sort -c listed || judge core_names_are_listed_in_order false
@@ -65,7 +65,7 @@ else
 	not_run core_shows_what_is_used_alone "a build without MPI, jansson or ncurses"
 fi
 
-# The system's own library is the one that the loader finds without us.
+# The system's own library is the one that the loader finds without lmdbio.
 system=$(PATH=/sbin:/usr/sbin:$PATH ldconfig -p | awk '$1 == "liblmdb.so.0" { print $NF; exit }')
 if [ -n "$system" ]; then
 	nm -D --defined-only "$system" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' | sort -u > system.names
@@ -73,7 +73,7 @@ if [ -n "$system" ]; then
 	judge exports_all_that_the_system_s_does test ! -s lost
 	if command -v abidiff >/dev/null; then
 		rc=0
-		# 4: something was added, and that is all that may be.
+		# Status 4 says that something was added; nothing else may differ.
 		abidiff --no-show-locs "$system" "$dropin" > abidiff.out 2>&1 || rc=$?
 		judge abidiff_finds_additions_alone test $rc -eq 0 -o $rc -eq 4
 		test $rc -eq 0 -o $rc -eq 4 || cat abidiff.out

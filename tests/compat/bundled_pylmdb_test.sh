@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# py-lmdb as PyPI's and conda-forge's wheels have it, with an LMDB of its own inside, runs on lmdbio.
+# py-lmdb as PyPI's and conda-forge's wheels ship it, with its own LMDB inside, runs on lmdbio.
 #
-# py-lmdb's source is Debian's, of each release that the mirror has; PYLMDB_SOURCES names folders with
-# more of them. Each is built as the wheels are (default visibility, calls through the PLT), bound to
-# itself as Debian's Python links extensions, and with LMDB's version set to 1.0.1.
+# py-lmdb's source is Debian's, of each release that the mirror has; PYLMDB_SOURCES names folders with further ones.
+# Each is built as the wheels are (default visibility, calls through the PLT), bound to itself as Debian's Python
+# links extensions, and with LMDB's version set to 1.0.1.
 # shellcheck disable=SC2086 # $way, $python: words of a command
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
@@ -16,7 +16,7 @@ $python -c 'import setuptools, sysconfig, os
 os.stat(sysconfig.get_path("include") + "/Python.h")' 2> /dev/null ||
 	skip "no python3-setuptools or python3-dev here"
 unset MAKEFLAGS MFLAGS CFLAGS LDFLAGS LMDB_FORCE_SYSTEM LMDB_FORCE_CFFI LMDB_PURE
-export CFLAGS=-O0 # how fast they are does not matter
+export CFLAGS=-O0 # its speed does not matter
 export top_srcdir PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore TMPDIR="$scratch" LMDBIO_NODE="$scratch"
 compat=$top_srcdir/tests/compat
 releases="bookworm trixie sid"
@@ -34,7 +34,7 @@ fetched() {
 	done
 }
 
-# version_of SOURCE: py-lmdb's own.
+# version_of SOURCE: the version that py-lmdb's source declares.
 version_of() {
 	sed -n "s/^__version__ = '\(.*\)'/\1/p" "$1/lmdb/__init__.py"
 }
@@ -54,13 +54,13 @@ built() {
 	}
 }
 
-# verdict NAME EXPECTED-CODE PATTERN PYTHONPATH: what --check=run says of `import lmdb` from there.
+# verdict NAME EXPECTED-CODE PATTERN PYTHONPATH: what --check=run says about `import lmdb` from that path.
 verdict() {
 	told "check_of_$1_ends_with_$2_and_says_why" "$2" "$3" \
 		env PYTHONPATH="$4" "$lmdbio_run" --check=run -- $python -c 'import lmdb'
 }
 
-# reads NAME WAY: what the program of the clients' test and the one with hints read, in files.
+# reads NAME WAY: writes to files what the clients' test program and the program with hints read.
 reads() {
 	local way=$2
 	rm -rf copies
@@ -70,8 +70,8 @@ reads() {
 			> "$1.hints" 2>> "$1.err"
 }
 
-# remedy_works SOURCE VERSION: the command that --check=run has just given, typed where the module is installed that
-# lmdbio does not reach. pip finds the source in a folder, in place of PyPI.
+# remedy_works SOURCE VERSION: runs the command that --check=run has just recommended, where a module is installed
+# that lmdbio does not reach. pip finds the source in a folder instead of at PyPI.
 remedy_works() {
 	local remedy
 	remedy=$(sed -n 's/.*(\(LMDB_FORCE_SYSTEM=1 pip install [^)]*\)).*/\1/p' out)
@@ -91,7 +91,7 @@ remedy_works() {
 	judge "${label}_is_reached_after_the_remedy" grep -q 'takes effect: .*/site/.* was bound to lmdbio; LMDB .* inside lmdbio' after
 }
 
-# wheel_works VERSION SOURCE: all cases of one py-lmdb.
+# wheel_works VERSION SOURCE: all cases of one version of py-lmdb.
 wheel_works() {
 	local label=py_lmdb_${1//./_} rc how suite way
 	wheel=$scratch/wheel-$1
@@ -101,7 +101,7 @@ wheel_works() {
 	judge "${label}_carries_its_own_patched_lmdb" sh -c \
 		"nm -D --defined-only '$wheel'/lmdb/cpython*.so | grep -q ' T mdb_env_copy3$'"
 
-	# Written and read without lmdbio, then with it: by its own LMDB, and by lmdbio.
+	# The data is written and read without lmdbio, then with it: by the module's own LMDB, and by lmdbio.
 	rm -rf data hinted
 	PYTHONPATH=$wheel $python "$compat/python_make.py" data
 	PYTHONPATH=$wheel $python "$compat/hints_read.py" make hinted
@@ -124,7 +124,7 @@ wheel_works() {
 	judge "${label}_has_usable_hints" grep -qx 'why not: None' ours.err
 	judge "${label}_has_hints_that_read_ahead" grep -qx 'ahead: [1-9][0-9]*' ours.err
 
-	# Its own suite. A test may fail here for its own reasons; then it fails in both.
+	# The module's own test suite. A test may fail here for reasons of its own; then it fails in both runs.
 	for suite in plain ours; do
 		rc=0
 		way=(timeout 300)
@@ -138,7 +138,7 @@ wheel_works() {
 	judge "${label}_passes_hundreds" test "$(grep -c ' passed$' ours.suite)" -gt 150
 	echo "-- $(sed 's/.* //' ours.suite | sort | uniq -c | tr '\n' ' ')"
 
-	# What --check=run says of each form.
+	# What --check=run says about each form.
 	verdict "$label" 0 "cpython.*so was bound to lmdbio; its own LMDB $lmdb opens and writes its data$" "$wheel"
 	judge "${label}_is_bound_to_itself" built "$2" bound -Wl,-Bsymbolic-functions
 	verdict "${label}_bound_to_itself" 1 \

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# The original of an environment is the LMDB that the calling module brings with it: extensions that
-# carry one with visible names, bound to themselves, of version 1.0, or linked with one beside.
+# The original of an environment is the LMDB that the calling module brings with it: extensions with an LMDB inside
+# that has visible names, that is bound to itself, or that is of version 1.0; and extensions linked with a library
+# beside them.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cc=${CC:-gcc}
@@ -9,12 +10,12 @@ sources=$top_srcdir/tests/compat
 bundle="$sources/bundled_lmdb.c $sources/bundled_names.c hidden.o"
 flags="-fPIC -O2 -I$top_srcdir/lib -I$top_srcdir/tests -shared -Wl,--exclude-libs,ALL"
 cd "$scratch"
-# An LMDB tells its version in one text; the archive's gives way to that of bundled_lmdb.c.
+# An LMDB states its version in one string; bundled_lmdb.c replaces the archive's string by its own.
 sed 's/LMDB \(0\.9\.[0-9]*: (\)/lmdb \1/' "$top_builddir/lib/origin/liborigin.a" > bundled.a
 archive=bundled.a
 $cc -fPIC -fvisibility=hidden -c -o hidden.o "$top_srcdir/tests/data/origin_stderr.c"
 
-# module FILE FLAG...: an extension with LMDB inside.
+# module FILE FLAG...: builds an extension with LMDB inside.
 module() {
 	file=$1
 	shift
@@ -24,7 +25,7 @@ module() {
 module visible.so
 module twin.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=31
 module functions.so -Wl,-Bsymbolic-functions
-# As an extension carries LMDB 1.0 that compiles mdb.c and midl.c alone: without the functions of module.c.
+# LMDB 1.0 inside an extension that compiles only mdb.c and midl.c: without the functions of module.c.
 echo '{ local: mdb_mod*; };' > without_module
 module later.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1 "$sources/bundled_later.c" "$sources/later_names.c" \
 	-Wl,--version-script=without_module
@@ -32,7 +33,7 @@ module later_functions.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1 
 module earlier.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=16
 module development.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=70
 $cc -fPIC -shared -o system.so "$sources/bundled_module.c" -llmdb
-# A library of another name, as conda has it, and a module and a program that are linked with it.
+# A library of another name, as conda has it; a module and a program are linked with it.
 mkdir beside
 # shellcheck disable=SC2086
 $cc $flags -Wl,-soname,liblmdb.so -o beside/liblmdb.so $bundle "$archive" -pthread
@@ -41,7 +42,7 @@ $cc -o program "$sources/bundled_program.c" -ldl -pthread
 $cc -o direct -DDIRECT "$sources/bundled_program.c" "$sources/bundled_module.c" -Lbeside -llmdb -pthread \
 	-Wl,-rpath,"$scratch/beside"
 
-# run NAME WHAT MODULE...: without lmdbio, then with it; the same must come out.
+# run NAME WHAT MODULE...: without lmdbio, then with it; both outputs must be the same.
 run() {
 	name=$1 what=$2
 	shift 2
@@ -51,7 +52,7 @@ run() {
 	same "${name}_gives_the_same" plain out
 }
 
-# with_lmdbio MODULE...: with it alone, or with what $preload names.
+# with_lmdbio MODULE...: with lmdbio only, or with the libraries that $preload names.
 with_lmdbio() {
 	rm -f data*
 	rc=0
@@ -61,7 +62,7 @@ with_lmdbio() {
 	test $rc -eq 0 || cat err
 }
 
-# served VERSION PLACE: the banner's words for it.
+# served VERSION PLACE: whether the banner names that version and place.
 served() {
 	grep -q "the original is LMDB $1, .*$2\$" err
 }
@@ -69,8 +70,8 @@ served() {
 run visible all ./visible.so
 judge visible_is_its_own_original served 0.9.35 visible.so
 judge visible_reports_its_version grep -q '^version 0.9.35, LMDB 0.9.3' out
-# Of a writable environment it makes all seven copies, of a read-only one the four that are of the
-# whole file.
+# Of a writable environment the module's LMDB makes all seven copies, of a read-only one the four that copy the whole
+# file.
 judge visible_has_written_and_copied_itself grep -q '^opens 10, copies 11, puts 3005$' err
 judge visible_read_only_is_read_by_lmdbio grep -q 'data: read by lmdbio' err
 judge visible_writable_is_forwarded grep -q 'data: forwarded, it is opened for writing' err
@@ -89,7 +90,7 @@ for other in earlier later development; do
 	judge "${other}_is_read_by_itself" sh -c '! grep -q "read by lmdbio" err'
 done
 
-# As lmdbio-run starts it: the library for LMDB 1.0 has all names that this module's commit calls.
+# As lmdbio-run starts it: the library for LMDB 1.0 has all names that this module's commit refers to.
 preload=$dropin:${dropin%0}1
 run later_beside_both all ./later.so
 judge later_beside_both_is_left_to_itself grep -q 'is left to itself: .*later.so' err
@@ -112,7 +113,7 @@ judge crossing_has_both_originals sh -c \
 run twins crossing ./visible.so ./twin.so
 judge twins_have_an_original_each sh -c \
 	'grep -q "LMDB 0.9.35, .*visible.so" err && grep -q "LMDB 0.9.31, .*twin.so" err'
-# Without lmdbio this program dies: the module's LMDB is gone while its environment lives.
+# Without lmdbio this program crashes: the module's LMDB is unloaded while its environment is open.
 name=closing what=closing
 with_lmdbio ./visible.so ./system.so
 judge closing_reads_all test "$(grep -c "^$(grep -m 1 records out)$" out)" -eq 7
@@ -125,7 +126,7 @@ run disabled all ./visible.so
 judge disabled_has_its_own_original grep -q 'LMDB 0.9.35, .*visible.so; disabled' err
 unset LMDBIO_DISABLE
 
-# checked NAME EXPECTED-CODE EXPECTED-WORDS PROGRAM WHAT MODULE: what lmdbio-run says of it.
+# checked NAME EXPECTED-CODE EXPECTED-WORDS PROGRAM WHAT MODULE: what lmdbio-run says about it.
 checked() {
 	name=$1 code=$2 words=$3
 	shift 3
@@ -146,7 +147,7 @@ mkdir -p lmdb && cp functions.so lmdb/cpython.so
 checked python 1 'LMDB_FORCE_SYSTEM=1 pip install' ./program all ./lmdb/cpython.so
 checked earlier 1 'earlier.so carries LMDB 0.9.16, which lmdbio leaves to itself: start the program without lmdbio$' \
 	./program all ./earlier.so
-# How an LMDB 1.0 inside is recognised, and what it does with either format's files.
+# How an LMDB 1.0 inside is recognised, and what it does with files of either format.
 does='that LMDB reads and writes data files of LMDB 1.0, and refuses those of LMDB 0.9 (MDB_INVALID)$'
 checked later 1 "later.so carries LMDB 1.0.1, which lmdbio leaves to itself: start the program without lmdbio; $does" \
 	./program all ./later.so

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks which unmodified programs of Debian must read the same through lmdbio.
+# Checks that unmodified programs of Debian read the same through lmdbio.
 #
-# Each runs on the original, on lmdbio and on lmdbio with everything forwarded; the outputs must
-# be the same, the banner must say that lmdbio was there, and the data files must stay as they are.
+# Each runs on the original, on lmdbio, and on lmdbio with everything forwarded; the outputs must be the same, the
+# banner must show that lmdbio was loaded, and the data files must not change.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 here=$top_srcdir/tests/compat
@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE=1
 sha256sum db/plain.mdb db/named/data.mdb > sums
 stat -c '%n %Y %y %s' db/plain.mdb db/named/data.mdb > stamps
 
-# client NAME COMMAND...: the command may write into ./room, which is empty each time.
+# client NAME COMMAND...: the command may write into ./room, which is empty at each start.
 client() {
 	name=$1
 	shift
@@ -41,7 +41,7 @@ client() {
 	judge "${name}_disabled_is_not_read_by_lmdbio" sh -c '! grep -q "read by lmdbio" err.forwarded'
 }
 
-# linked WHAT FILE: the original comes in by the dynamic loader, so the test means something.
+# linked WHAT FILE: checks that the dynamic loader brings the original in: otherwise the comparison proves nothing.
 linked() {
 	judge "$1_is_linked_dynamically" sh -c "ldd '$2' | grep -q 'liblmdb\.so\.0 =>'"
 }
@@ -65,7 +65,7 @@ else
 	not_run php_dba "no php-dba"
 fi
 
-# A setting that makes no sense is one line, and everything goes on.
+# An invalid setting costs one line of output, and the program goes on.
 read_some() {
 	"$lmdbio_run" -- "$python" -c 'import lmdb
 env = lmdb.open("db/plain.mdb", readonly=True, subdir=False)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that with LMDBIO_DISABLE=1 callers get the original's behaviour too.
+# Checks that callers get the original's behaviour with LMDBIO_DISABLE=1, too.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$scratch"

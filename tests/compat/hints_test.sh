@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a Python loader which announces its batches by ctypes reads what
-# plain py-lmdb reads, that its hints reach lmdbio, and that they do nothing where they cannot.
+# Checks that a Python loader which announces its batches through ctypes reads what plain py-lmdb reads, that its
+# hints reach lmdbio, and that they do nothing where they cannot be given.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 python=/usr/bin/python3
@@ -40,7 +40,7 @@ LMDBIO_STORE=arena LMDBIO_STATS=json "$lmdbio_run" -- "$python" "$reader" plain 
 without=$(number prefetch_requests err.without)
 judge without_hints_fewer_requests_are_ahead test "${without:-0}" -lt "${ahead:-0}"
 
-# --- where they do nothing ---
+# --- where hints do nothing ---
 "$python" "$reader" hints db > out 2> err
 same hints_without_lmdbio_read_the_same out.plain out
 judge hints_without_lmdbio_say_why grep -q 'why not: .*does not run on lmdbio' err

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# With LMDBIO_MPI=1 the library takes the module beside it into the program, if that is of its own release; what is
-# wrong with a module is one line, and the program reads on. The modules here stand in for the one with MPI.
+# With LMDBIO_MPI=1 the library loads the module beside it into the program, if the module is of the library's
+# release; an unsuitable module costs one line, and the program reads on. The modules here stand in for the one with
+# MPI.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cc=${CC:-gcc}
@@ -44,13 +45,13 @@ static int inside(bool first)
 const struct mpi_module NAME = {.version = VERSION, .release = RELEASE, .inside = inside};
 END
 
-# made NAME VERSION RELEASE CODE: the module, which has its table by that name.
+# made NAME VERSION RELEASE CODE: builds a module whose table has that name.
 made() {
 	$cc -shared -fPIC -I"$top_srcdir/lib" -I"$top_srcdir/include" -DNAME="$1" -DVERSION="$2" "-DRELEASE=\"$3\"" -DCODE="$4" \
 		-o $module module.c
 }
 
-# reads WHO COMMAND...: it reads the same beside the module.
+# reads WHO COMMAND...: the program reads the same beside the module.
 reads() {
 	who=$1
 	shift
@@ -58,7 +59,7 @@ reads() {
 	same "${who}_reads_the_same" expected out
 }
 
-# refused WHO WHY: the module is, in one line, and is not called.
+# refused WHO WHY: the library refuses the module in one line, and does not call it.
 refused() {
 	reads "$1" ./reader
 	says "${1}_is_refused_in_words" "^lmdbio: the node is not served: no MPI: $2\$"
@@ -84,7 +85,7 @@ reads right_module ./reader
 judge right_module_is_called_to_begin_and_by_both_calls test "$(grep -c '^inside 0$' err)" -eq 3
 judge right_module_is_told_nothing_of sh -c '! grep -q "not served" err'
 
-# A program that is linked with MPI: the module comes first, in the process that the launcher has begun.
+# A program that is linked with MPI: in the process that the launcher has started, the module runs before the program.
 printf '%s\n' 'LMDBIO_MPI_PID=$$ exec ./rank' > begun
 reads rank sh begun
 judge rank_begins_before_its_program test "$(grep '^inside' err | head -n 1)" = 'inside 1'

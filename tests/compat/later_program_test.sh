@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# A program that was built for LMDB 1.0 has lmdbio's liblmdb.so.1: it reads data files of both formats with LMDB 1.0's
-# answers, and an LMDB 1.0 does the rest if there is one. LMDBIO_TEST_LMDB1 names a real one to compare with.
+# A program that was built for LMDB 1.0 loads lmdbio's liblmdb.so.1: it reads data files of both formats with LMDB
+# 1.0's answers, and an LMDB 1.0 does the rest, if there is one. LMDBIO_TEST_LMDB1 names a real one for comparison.
 # shellcheck disable=SC2086 # $way, $flags, $stand_in: words of a command
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
@@ -35,7 +35,7 @@ judge needs_the_core_of_its_release grep -q "NEEDED.*\[${core##*/}\]" dynamic
 judge is_bound_to_itself grep -q SYMBOLIC dynamic
 judge has_no_text_relocations sh -c '! grep -q TEXTREL dynamic'
 
-# --- what stands in for an LMDB 1.0 ------------------------------------------------------------------
+# --- a library that stands in for an LMDB 1.0 ------------------------------------------------------
 sed 's/LMDB \(0\.9\.[0-9]*: (\)/lmdb \1/' "$top_builddir/lib/origin/liborigin.a" > bundled.a
 $cc -fPIC -fvisibility=hidden -c -o hidden.o "$top_srcdir/tests/data/origin_stderr.c"
 flags="-fPIC -O2 -w -I$top_srcdir/lib -I$top_srcdir/tests -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1"
@@ -45,7 +45,7 @@ stand_in="-Wl,--exclude-libs,ALL later_original.o later_names.o bundled_lmdb.o b
 $cc -shared -Wl,-soname,liblmdb.so.1 -o original/liblmdb.so.1 $stand_in
 $cc -O1 -I"$top_srcdir/lib" -o program "$sources/later_program.c" original/liblmdb.so.1
 $cc -O1 -I"$top_srcdir/lib" -o calls "$sources/later_calls.c" original/liblmdb.so.1
-# The same with an LMDB 1.0 inside: its calls come to a library that is preloaded.
+# The same calls from a module with an LMDB 1.0 inside: they reach a library that is preloaded.
 $cc $flags -shared -o inside.so "$sources/later_calls.c" $stand_in
 cat > inside.c <<'END'
 #include <dlfcn.h>
@@ -57,14 +57,15 @@ int main(int argc, char **argv)
 }
 END
 $cc -o inside inside.c
-# The same functions of 0.9's library: what its program does beside the other one.
+# The same functions from the library for LMDB 0.9: what its program does in the same environment.
 printf '%s\n' '#include <lmdb.h>' '#include <stdio.h>' 'int main(int argc, char **argv)' '{' 'MDB_env *env; int major;' \
 	'(void)argc; mdb_version(&major, NULL, NULL);' 'if (mdb_env_create(&env)) return 1;' \
 	'printf("%d %d %d\n", major, mdb_env_open(env, argv[1], 0, 0644), mdb_env_get_maxkeysize(env));' \
 	'mdb_env_close(env); return 0; }' > earlier.c
 $cc -o earlier earlier.c -llmdb
 
-# by LIBRARIES COMMAND...: with these in front, or in the path.
+# preloaded LIBRARIES COMMAND..., found COMMAND...: runs the command with these libraries preloaded, or with ours in
+# the path.
 preloaded() {
 	LD_PRELOAD=$1
 	shift
@@ -87,7 +88,7 @@ for kind in plain named,dupsort named,dupsort,dupfixed,integerkey8 named,mixed,k
 	same "${kind}_has_the_same_records_in_both_formats" db.out out
 done
 judge names_of_databases_were_read grep -q ' name ' db.out
-# A main database with the flags MDB_DUPSORT and MDB_DUPFIXED holds no named databases, in a sound file.
+# In a sound file a main database with the flags MDB_DUPSORT and MDB_DUPFIXED holds no named databases.
 printf '%s\n' 'multiple: 0' 'key 90 0' > expected
 for set in "db 92 4188" "later 100 8292"; do
 	# shellcheck disable=SC2086
@@ -100,7 +101,7 @@ for set in "db 92 4188" "later 100 8292"; do
 	same "multiple_at_a_name_of_${1}_leaves_the_key" expected out
 done
 
-# --- answers, and what takes an LMDB 1.0 ---------------------------------------------------------------
+# --- answers, and calls that need an LMDB 1.0 ------------------------------------------------------
 for set in db later; do
 	status "${set}_is_asked" 0 found ./program ask $set 0x400000
 	grep -v -e '^keys: ' -e '^MDB_stat' -e '^MDB_envinfo' out > $set.ask
@@ -186,7 +187,7 @@ done
 status encrypted_file_is_refused 1 found LMDBIO_VERBOSE=1 ./program dump encrypted
 judge encrypted_file_has_the_code_of_lmdb_1_0 grep -q '^open: -30776,' out
 says encryption_is_named 'its pages are encrypted'
-# LMDB 1.0 compares the roots, and the pages of the trees, with the file's length when it opens it.
+# At opening LMDB 1.0 compares the roots, and the page counts of the trees, with the file's length.
 cp -r later cut
 truncate -s 16384 cut/data.mdb
 cp -r later counts
@@ -200,7 +201,7 @@ for set in cut counts; do
 done
 judge cut_has_the_code_of_lmdb_1_0 grep -q '^open: -30797,' cut.out
 judge counts_has_the_code_of_lmdb_1_0 grep -q '^open: -30796,' counts.out
-# ... and takes a device for a data file.
+# ... and it takes a device for a data file.
 status device_is_refused 1 found LMDBIO_VERBOSE=1 ./program dump /dev/zero
 says device_takes_the_original '/dev/zero: reading a device takes an LMDB 1.0 (none is installed): install one'
 
@@ -238,7 +239,7 @@ status lists_are_sorted 0 found ./calls lists later
 	echo 'places 2 5'
 } > expected
 same lists_have_the_order_of_lmdb expected out
-# A library for LMDB 0.9 opens an environment, and this program uses its handles.
+# A library for LMDB 0.9 opens an environment, and this program uses its handle.
 cat > opens.c <<'END'
 #include <lmdb.h>
 MDB_env *open_writing(const char *path)
@@ -274,7 +275,7 @@ for way in found "preloaded $later" "preloaded $dropin:$later" "preloaded $later
 	status "written_is_read_$label" 0 $way LMDBIO_VERBOSE=1 ./program dump new
 	says "written_is_read_by_lmdbio_$label" 'new: read by lmdbio'
 	judge "written_is_there_$label" grep -q ' name named$' out
-	# A program for 0.9 beside: keys have up to 511 bytes, and the built-in LMDB writes.
+	# A program for LMDB 0.9 in the same environment: keys have up to 511 bytes, and the built-in LMDB writes.
 	[ "$way" = found ] || [ "$way" = "preloaded $later" ] || {
 		status "earlier_program_$label" 0 $way ./earlier new
 		judge "earlier_program_has_lmdb_0_9_$label" grep -q '^0 0 511$' out
@@ -286,7 +287,8 @@ judge device_has_the_original_s_code grep -q '^open: 20,' out
 status disabled_has_the_original 0 found LMDBIO_DISABLE=1 LMDBIO_VERBOSE=1 ./program dump new
 says disabled_is_forwarded 'forwarded, lmdbio is disabled'
 
-# What the original is called with: by the program alone, by lmdbio for the program and for a module with that LMDB inside.
+# The calls that reach the original: from the program alone, from lmdbio for the program, and from lmdbio for a module
+# with that LMDB inside.
 mkdir calls.db
 both() {
 	"$@" 2>&1 | grep -v lmdbio
@@ -299,7 +301,7 @@ same functions_are_passed_on_with_all_arguments expected out
 both preloaded "$dropin:$later" ./inside writing calls.db > out
 same functions_of_an_lmdb_inside_are_passed_on expected out
 
-# A module with functions for pages.
+# A module with functions that encrypt and checksum pages.
 cat > crypto.c <<'END'
 #include "origin/lmdb_later.h"
 #include <string.h>
@@ -357,7 +359,7 @@ status lmdbio_is_no_original 1 found LMDBIO_LMDB1="$later" LMDBIO_VERBOSE=1 ./pr
 says lmdbio_is_no_original_in_words 'is no LMDB 1.0'
 status system_library_is_no_original 1 found LMDBIO_LMDB1="$dropin" LMDBIO_VERBOSE=1 ./program write new
 
-# --- an opening that is refused, and then another one of the same handle ------------------------------
+# --- an opening that is refused, and another opening by the same handle -------------------------------
 cat > again.c <<'END'
 #include <lmdb.h>
 int main(void)
@@ -372,7 +374,7 @@ status opened_again 0 found LMDBIO_VERBOSE=1 ./again
 says opened_again_is_refused_first 'refused: writing takes an LMDB 1.0'
 says opened_again_fails_in_words 'no-such-place: .*No such file'
 
-# --- a child of a process that is about to open the original -------------------------------------------
+# --- a child of a process that is opening the original -------------------------------------------------
 cat > forking.c <<'END'
 #include <lmdb.h>
 #include <stdio.h>
@@ -427,7 +429,7 @@ else
 	not_run beside_a_real_one "LMDBIO_TEST_LMDB1 names no LMDB 1.0"
 fi
 
-# --- by a run ------------------------------------------------------------------------------------------
+# --- by lmdbio-run -------------------------------------------------------------------------------------
 status run_puts_both_in_place 0 "$lmdbio_run" -v -- ./program dump later
 says run_reads_it 'read by lmdbio'
 status run_check_knows_it 0 "$lmdbio_run" --check -- ./program

@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 END
-# An LMDB with visible names, out of the built-in original's archive, says another version than that.
+# The built-in original's archive makes an LMDB with visible names, which reports another version.
 sed 's/LMDB \(0\.9\.[0-9]*: (\)/lmdb \1/' "$top_builddir/lib/origin/liborigin.a" > bundled.a
 $cc -fPIC -fvisibility=hidden -c -o hidden.o "$top_srcdir/tests/data/origin_stderr.c"
 
@@ -62,7 +62,7 @@ tree_make install > install.log 2>&1 || cat install.log
 installed_run=$scratch/root$(directory bindir)/lmdbio-run
 private=$scratch/root$(directory libdir)/lmdbio
 
-# read_by NAME LIBRARY COMMAND...: reads the same, bound to this library; what is said is in err.
+# read_by NAME LIBRARY COMMAND...: the program reads the same, bound to this library; messages are in err.
 read_by() {
 	who=$1 library=$2
 	shift 2
@@ -90,7 +90,7 @@ for soname in liblmdb.so liblmdb.so.0 liblmdb.so.0.0.0; do
 	read_by "${label}_under_run" "$dropin" "$lmdbio_run" --verbose --
 	judge "${label}_is_read_by_lmdbio" grep -q 'data: read by lmdbio' err
 	case $soname in
-	liblmdb.so.0) # the drop-in takes its place; the library beside is not loaded
+	liblmdb.so.0) # the drop-in takes the place of the library beside, which is not loaded
 		judge "${label}_has_the_built_in_original" grep -q 'the original is LMDB .*built in' err ;;
 	*) judge "${label}_has_its_own_library_as_original" grep -q \
 		"the original is LMDB 0.9.35, .*/$soname" err ;;
@@ -103,7 +103,7 @@ for soname in liblmdb.so liblmdb.so.0 liblmdb.so.0.0.0; do
 	read_by "${label}_by_print_env" "$dropin" env $("$lmdbio_run" --verbose --print-env)
 	judge "${label}_by_print_env_is_read_by_lmdbio" grep -q 'data: read by lmdbio' err
 
-	# From an installed tree, and by that tree's folder in place of the program's library.
+	# From an installed tree, and with that tree's folder in front of the program's library.
 	read_by "${label}_installed" "$private/liblmdb.so.0" "$installed_run" --verbose --
 	judge "${label}_installed_is_read_by_lmdbio" grep -q 'data: read by lmdbio' err
 	# shellcheck disable=SC2046

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Programs load lmdbio in every way that a library is loaded: preloaded, found in a directory, linked, opened at run
-# time; from an installation, a moved one, a link to it; beside the system's LMDB and with names of their own.
+# Programs load lmdbio in every way in which a library can be loaded: preloaded, found in a directory, linked, opened
+# at run time; from an installation, a moved one, or a link to it; beside the system's LMDB and beside names of their
+# own.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cc=${CC:-gcc}
@@ -9,7 +10,7 @@ need "${cc%% *}" make readelf nm
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 cd "$scratch"
 
-# What a reader says: the sum of what it has read, and which library it is bound to.
+# A reader prints the sum of what it has read, and the library that it is bound to.
 cat > reader.h <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,8 +62,8 @@ int main(int argc, char **argv)
 	return !mdb_strerror(argc) || reader_run(argv[1], find);
 }
 END
-# Names that lmdbio's own sources have, in the program and in a library below another one of the program's: neither
-# side may be bound to the other's.
+# Names of lmdbio's own functions, defined in the program and in a library that the program's library needs: lmdbio
+# must not be bound to these, nor they to lmdbio's.
 for name in io_open_file log_line settings_get arena_open cursor_get env_open txn_begin tree_get compare stats_own; do
 	echo "int $name(void); int $name(void) { return 7; }"
 done > own.c
@@ -85,7 +86,8 @@ int main(int argc, char **argv)
 	return !mdb_strerror(argc) || middle() || reader_run(argv[1], find);
 }
 END
-# opens N LIBRARY... DATA: opens each library N times for itself, reads by it, and has nothing of it left afterwards.
+# opens N LIBRARY... DATA: opens each library N times separately, reads by it, and finds nothing of it left
+# afterwards.
 cat > opens.c <<'END'
 #include "reader.h"
 #include <stdlib.h>
@@ -130,7 +132,8 @@ END
 /usr/bin/python3 make.py data
 $cc -o linked linked.c -llmdb -ldl
 $cc -o opens opens.c -ldl
-# With names in the program itself, and in a library two steps below it, where preloaded libraries' own come first.
+# With these names in the program itself, and in a library two levels below it, which is searched after the libraries
+# that preloaded ones need.
 $cc -o named_program named.c own.c middle.c below.c -llmdb -ldl
 $cc -shared -fPIC -o libbelow.so own.c below.c
 $cc -shared -fPIC -o libmiddle.so middle.c -L. -lbelow
@@ -145,7 +148,7 @@ tree_make install > install.log 2>&1 || cat install.log
 private=$scratch/root$(directory libdir)/lmdbio
 bin=$scratch/root$(directory bindir)
 
-# bound NAME LIBRARY COMMAND...: it reads the same, bound to this library.
+# bound NAME LIBRARY COMMAND...: the program reads the same, bound to this library.
 bound() {
 	who=$1 library=$2
 	shift 2
@@ -154,7 +157,7 @@ bound() {
 	judge "${who}_is_bound_to_lmdbio" test "$(readlink -f "$(sed -n 2p out)")" = "$(readlink -f "$library")"
 }
 
-# ways PLACE LIBRARY: all ways to load that library.
+# ways PLACE LIBRARY: every way to load that library.
 ways() {
 	place=$1 library=$2
 	bound "preloaded_from_$place" "$library" env LD_PRELOAD="$library" ./linked data
@@ -164,7 +167,7 @@ ways() {
 	bound "names_of_the_program_with_$place" "$library" env LD_PRELOAD="$library" ./named_program data
 	bound "names_of_a_library_with_$place" "$library" env "$named" LD_PRELOAD="$library" ./named_library data
 	bound "opened_from_$place" "$library" ./opens 3 "$library" data
-	# The original has been opened for itself by then, as an interpreter's module does; and the other way round.
+	# The original has been opened before, as by an interpreter's module; and the reverse order.
 	status "opened_after_the_original_from_${place}_reads" 0 ./opens 1 "$system" "$library" data
 	judge "opened_after_the_original_from_${place}_reads_the_same" test "$(sed -n 1p out):$(sed -n 3p out)" = "$sum:$sum"
 	judge "opened_after_the_original_from_${place}_leaves_it_alone" test \
@@ -183,13 +186,13 @@ ways() {
 ways build_tree "$dropin"
 ways installation "$private/liblmdb.so.0"
 
-# A preload that is named from here, as a program sees it that goes elsewhere.
+# A preload is named relative to the current directory, which a program may leave.
 ln -s "$private" here
 bound preloaded_by_a_relative_name "$private/liblmdb.so.0" env LD_PRELOAD=./here/liblmdb.so.0 ./linked data
 bound found_in_a_linked_directory "$private/liblmdb.so.0" env LD_LIBRARY_PATH=here ./linked data
 rm here
 
-# One core, whatever is loaded: the module with MPI, and a second copy of the library.
+# One core serves all that is loaded: the module with MPI, and a second copy of the library.
 if [ -e "$private/liblmdbio-mpi.so.0" ]; then
 	mkdir copies
 	cp "$private/liblmdb.so.0" "$private"/liblmdbio-core-*.so copies
@@ -204,8 +207,8 @@ if [ -e "$private/liblmdbio-mpi.so.0" ]; then
 	judge module_and_copies_have_one_core test "$(cat out)" = "1 4"
 fi
 
-# static-pie: a program without a dynamic loader of its own, that opens the library; where libc lets it open one
-# that has variables of each thread (2.36 does not).
+# static-pie: a program without a dynamic loader of its own opens the library, where libc lets it open a library with
+# thread-local variables (2.36 does not).
 cat > threads.c <<'END'
 int thread_value(void);
 static _Thread_local int value = 6;
@@ -228,7 +231,7 @@ else
 	not_run static_pie_opens_it "a static program cannot open a library with thread-local variables here"
 fi
 
-# Commands are right wherever a directory of libraries is named to the loader, with the original's in it.
+# The commands load their own libraries, even if LD_LIBRARY_PATH names a directory with the original's.
 mkdir originals
 ln -s "$(readlink -f "$system")" originals/liblmdb.so.0
 for tool in "$bin"/lmdbio-*; do
@@ -238,7 +241,7 @@ done
 bound run_beside_the_original "$private/liblmdb.so.0" env LD_LIBRARY_PATH="$scratch/originals" \
 	"$bin/lmdbio-run" -- ./linked data
 
-# A tree that is moved as a whole stays in order.
+# A tree that is moved as a whole keeps working.
 mv root moved
 moved=moved${private#"$scratch/root"}
 bound moved_library_preloaded "$moved/liblmdb.so.0" env LD_PRELOAD="$PWD/$moved/liblmdb.so.0" ./linked data

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a program with more rights than its caller lets nobody steer it.
+# Checks that no user can influence lmdbio in a program with more rights than its caller.
 #
-# The reader is linked to the drop-in for good, since the loader preloads nothing into such a
-# program. Run by root it becomes another user: for the kernel that is as privileged as the reverse.
+# The reader is linked with the drop-in itself, since the loader preloads nothing into such a program. Run by root it
+# becomes another user: the kernel treats that as it treats the reverse.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cc=${CC:-gcc}
@@ -11,13 +11,13 @@ need "${cc%% *}" mdb_load
 test "$(id -u)" -eq 0 || skip "needs root to make a program of another owner"
 nobody=65534
 cd "$scratch"
-# Where another user gets at it, wherever the build tree lies.
+# A directory that another user can enter, wherever the build tree lies.
 directory=$scratch/lib
 mkdir "$directory"
 cp "$dropin" "$core" "$directory"
 dropin=$directory/$(basename "$dropin")
 chmod 755 "$directory" "$directory"/*
-# It names a function of lmdbio's own: with the original in its place it would not even start.
+# The reader refers to a function of lmdbio's own: with the original instead it would not even start.
 cat > ours.c <<'END'
 const char *lmdbio_version(void);
 const char *ours;
@@ -63,7 +63,7 @@ for setting in LMDBIO_VERBOSE=1 LMDBIO_VERBOSE=banana LMDBIO_NONSENSE=1 LMDBIO_D
 	judge "privileged_copy_with_${setting}_is_silent" test ! -s err -a $rc -eq 0
 done
 
-# Every variable that there is, from the manual's table.
+# Every variable, from the manual's table.
 sed -n 's/^\(LMDBIO_[A-Z_]*\)|.*/\1/p' "$top_srcdir/doc/lmdbio.7" > variables
 judge the_manual_lists_variables test -s variables
 while read -r variable; do

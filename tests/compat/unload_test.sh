@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a program which loads the drop-in at run time and unloads it again
-# has nothing of it left.
+# Checks that a program which loads the drop-in at run time and unloads it again keeps nothing of it.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cc=${CC:-gcc}
