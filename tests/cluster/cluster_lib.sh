@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# How a test makes hosts of network namespaces, and runs jobs over them. Sourced.
+# Functions for tests that make hosts of network namespaces, and run jobs over them. Sourced.
 # shellcheck shell=bash disable=SC2119,SC2120,SC2154
 #
-# A host is a process that sleeps in namespaces of its own: network, host name, IPC, and mounts with a
-# /dev/shm and an /etc/hosts of its own. A veth pair joins it to a bridge in the namespace of one more such
-# process, the switch. Nothing has a name outside: all of it goes with these processes, and they go with the
+# A host is a process that sleeps in namespaces of its own: network, host name, IPC, and mounts with a /dev/shm and an
+# /etc/hosts of its own. A veth pair connects it to a bridge in the network namespace of one more such process, the
+# switch. None of it has a name outside these namespaces: it all goes when these processes end, and they end with the
 # test. Host N is called node<N> and has the address 10.211.0.<N + 1>.
 
 # shellcheck source-path=SCRIPTDIR source=../mpi/loader_job_lib.sh
@@ -17,11 +17,11 @@ cluster_begin() {
 	unshare -n -u -i -m --propagation slave true 2>/dev/null || skip "no namespaces of network and mounts here"
 	job_begin
 	trap 'cluster_stop; job_clean' EXIT
-	# What is on hosts is to see it, whatever user it is.
+	# Processes on the hosts must be able to read it, whatever user they run as.
 	chmod 755 "$scratch" "$scratch/backing"
 }
 
-# cluster_process NAME UNSHARE-OPTION...: its process id is in $scratch/cluster/NAME.
+# cluster_process NAME UNSHARE-OPTION...: starts it; its process id is in $scratch/cluster/NAME.
 cluster_process() {
 	local name=$1 mine
 
@@ -49,7 +49,7 @@ cluster_start() {
 		echo "10.211.0.$((host + 1)) node$host" >>"$scratch/cluster/hosts"
 		cluster_host "$host"
 	done
-	# The launcher's way to a host, as rsh and ssh have it.
+	# The launcher's command to reach a host, called as rsh and ssh are.
 	cat >"$scratch/cluster/rsh" <<END
 #!/bin/sh
 while [ "\${1#-}" != "\$1" ]; do shift; done
@@ -60,8 +60,8 @@ END
 	chmod +x "$scratch/cluster/rsh"
 }
 
-# What lies below /dev/shm may be the test's own directory, which all hosts see. The classes of /sys are
-# those of the network namespace that has mounted it.
+# The test's own directory may lie below /dev/shm: all hosts see it. /sys/class shows the network namespace that has
+# mounted it.
 cluster_host() {
 	local name=node$1
 
@@ -84,7 +84,7 @@ cluster_host() {
 		' - "$name" $(($1 + 1)) "$scratch"
 }
 
-# cluster_in NAME COMMAND...: on that host, or the switch.
+# cluster_in NAME COMMAND...: runs the command on that host, or on the switch.
 cluster_in() {
 	local kinds="-n -u -i -m"
 
@@ -93,9 +93,9 @@ cluster_in() {
 	nsenter -t "$(cat "$scratch/cluster/$1")" $kinds --wdns="$PWD" -- "${@:2}"
 }
 
-# mpi_job RANKS HOSTS COMMAND...: in blocks, started on host 0, in place of the one in tests/mpi/mpi_lib.sh;
-# so all that runs jobs by it runs them over hosts. A job that takes longer than MPI_SECONDS (300) hangs: it is
-# told to end, status 124, or killed, 137. With cluster_finalize=1 a program that ends MPI itself does so as
+# mpi_job RANKS HOSTS COMMAND...: ranks in blocks, started on host 0. It replaces mpi_job of tests/mpi/mpi_lib.sh, so
+# that all functions that run jobs by it run them over hosts. A job that takes longer than MPI_SECONDS (300) hangs: it
+# is told to end, status 124, or killed, 137. With cluster_finalize=1 a program that ends MPI itself does so as
 # finalize_over_tcp.c says.
 cluster_finalize=
 mpi_job() {
@@ -117,17 +117,17 @@ mpi_job() {
 		-hosts "$list" -n "$ranks" "$@"
 }
 
-# cluster_cut HOST up|down: its network, at the switch, as a cable that is pulled.
+# cluster_cut HOST up|down: sets the host's link, at the switch, as if its cable were pulled.
 cluster_cut() {
 	cluster_in switch ip link set "port$1" "$2"
 }
 
-# cluster_bytes HOST: what has come to that host over its network, since it is there.
+# cluster_bytes HOST: the bytes that the host has received over its network since it was made.
 cluster_bytes() {
 	cluster_in "node$1" cat /sys/class/net/eth0/statistics/rx_bytes
 }
 
-# cluster_processes [HOST]: the ids of what runs on that host, or on all of them.
+# cluster_processes [HOST]: the ids of the processes on that host, or on all hosts.
 cluster_processes() {
 	local at own hosts="" name of
 
@@ -136,7 +136,7 @@ cluster_processes() {
 		[ -e "/proc/$own/ns/net" ] || continue
 		hosts="$hosts $own $(readlink "/proc/$own/ns/net")"
 	done
-	# One look at all of them: a process each would take longer than what is looked for.
+	# One `find` looks at all processes: a command for each would take longer than the processes live.
 	{ find /proc/[0-9]*/ns/net -maxdepth 0 -printf '%p %l\n' 2>/dev/null || true; } |
 		while IFS='/ ' read -r _ _ of _ _ name; do
 			case "$hosts " in
@@ -146,8 +146,8 @@ cluster_processes() {
 		done
 }
 
-# cluster_left WHEN: no process on a host but those that cluster/daemons names, nothing of lmdbio's or MPI's in its shared memory, and no name of
-# a server's.
+# cluster_left WHEN: no process on a host but those that cluster/daemons names, no file of lmdbio's or MPI's in its
+# shared memory, and no name of a server.
 cluster_left() {
 	local at own left=""
 
@@ -163,7 +163,7 @@ cluster_left() {
 	equal "$1_leaves_nothing_on_a_host" none "${left:-none}"
 }
 
-# cluster_stop: ends what runs on the hosts, and the hosts.
+# cluster_stop: ends the processes on the hosts, and the hosts.
 cluster_stop() {
 	local pid at
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# A host that loses its network in the middle of a job: all programs go on, each by what it can reach, and
-# the job ends when the network is back, or when it is ended.
+# A host loses its network in the middle of a job: all programs go on, each with the hosts that it can reach, and the
+# job ends when the network is back, or when it is ended.
 # shellcheck source-path=SCRIPTDIR source=cluster_lib.sh disable=SC2034,SC2154
 . "$(dirname "$0")/cluster_lib.sh"
 cluster_begin
@@ -11,20 +11,20 @@ size=$(file_size img)
 slowfs_start "$scratch/backing" "$scratch/mount"
 cluster_start 4
 
-# part RANKS RANK: what the original sees of a rank's part.
+# part RANKS RANK: what the original reads of a rank's part.
 part() {
 	original --stride="$1" --first="$2" scan "$scratch/backing/img" | seen
 }
 
-# cut_job NAME HOSTS PERCENT: a rank each; the last host's network is cut when storage has been asked for so
-# much. Returns when all programs are over.
+# cut_job NAME HOSTS PERCENT: one rank on each host; the last host's network is cut when storage has been asked for
+# PERCENT of the set. Returns when all programs have ended.
 # shellcheck disable=SC2016
 cut_job() {
 	local name=$1 hosts=$2 rank
 
 	rm -f "$scratch"/seen.* "$scratch"/over.*
 	cold
-	# The moment must not pass while it is looked for.
+	# Slow storage: the moment must not pass before the loop below sees it.
 	slowfs_control "bandwidth 60"
 	job_set=$scratch/mount/img mpi_job "$hosts" "$hosts" "$lmdbio_run" --mpi -- sh -c '
 		"$job_reader" --stride="$PMI_SIZE" --first="$PMI_RANK" scan "$job_set" >"$job_scratch/seen.$PMI_RANK.1"
@@ -45,7 +45,7 @@ cut_job() {
 		equal "${name}_rank_${rank}_ends_well" 0 "$(cat "$scratch/over.$rank")"
 		equal "${name}_rank_${rank}_sees_the_same" "$(part "$hosts" "$rank")" "$(job_seen 1 "$rank")"
 	done
-	# Whoever cannot reach an owner reads storage itself.
+	# A host that cannot reach an owner reads storage itself.
 	at_most "${name}_bytes" "$(slowfs_stat img/data.mdb:bytes)" $((size * hosts * 103 / 100))
 }
 
@@ -60,7 +60,7 @@ for hosts in 2 4; do
 	cluster_left "$name"
 done
 
-# For good: the launcher's own connection is cut as well, so its user, or the batch system, ends the job.
+# The network stays cut: so does the launcher's own connection, so its user, or the batch system, ends the job.
 name=host_cut_for_good
 cut_job "$name" 4 30
 judge "${name}_is_waited_for" kill -0 "$job"
@@ -74,7 +74,8 @@ for host in 0 1 2; do
 	done
 	judge "${name}_leaves_host_${host}" true
 done
-# On the host without a network is what no launcher can reach; it ends when the host has one, or is off.
+# No launcher can reach the processes on the host without a network; they end when its network is back, or with the
+# host.
 cluster_cut 3 up
 until [ -z "$(cluster_processes 3)" ]; do
 	sleep 0.05

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Jobs, loaders, servers and staging over hosts with a network between them: storage is read once, the rest
-# comes over the network, and nothing is left on a host.
+# Jobs, loaders, servers and staging over hosts with a network between them: storage is read once, all other bytes
+# come over the network, and nothing is left on a host.
 # shellcheck source-path=SCRIPTDIR source=cluster_lib.sh disable=SC2016,SC2154
 . "$(dirname "$0")/cluster_lib.sh"
 cluster_begin
@@ -10,7 +10,8 @@ make_set cifar 12000 3073
 loader_job_begin
 cluster_start 4
 
-# What has come over the network to these hosts since cluster_count.
+# cluster_count: sets $counted to the bytes that the hosts have received over the network. cluster_counted: prints how
+# many more they have received since.
 cluster_count() {
 	local host
 
@@ -26,7 +27,7 @@ cluster_counted() {
 	echo $((counted - before))
 }
 
-# --- hosts are nodes, without a word of MPICH's ---
+# --- each host is a node, without settings of MPICH's ---
 mpi_job 4 2 "$lmdbio_run" --mpi -- sh -c 'echo "$PMI_RANK $(hostname) $LMDBIO_NODE"' >"$scratch/out"
 equal hosts_keep_the_users_name "$LMDBIO_NODE" "$(cut -d ' ' -f 3 "$scratch/out" | sort -u)"
 equal ranks_are_in_blocks "0 node0,1 node0,2 node1,3 node1," "$(sort "$scratch/out" | cut -d ' ' -f 1,2 | tr '\n' ',')"
@@ -53,7 +54,7 @@ job_once() {
 	done
 	judge "${name}_whole" test "$read" -ge $((size * 99 / 100))
 	at_most "${name}_once" "$read" $((size * 103 / 100))
-	# Each rank reads all pages: what other hosts have read comes over the network, once.
+	# Each rank reads all pages: bytes that other hosts have read come over the network, once.
 	at_most "${name}_by_the_network" $((size * ($2 - 1) * 9 / 10)) "$moved"
 	at_most "${name}_by_the_network_once" "$moved" $((size * ($2 - 1) * 125 / 100))
 	cluster_left "$name"
@@ -63,7 +64,7 @@ job_once 4 2 cifar
 job_once 4 4 img
 job_once 8 4 cifar
 
-# --- a job ends: MPI_Finalize would not return ---
+# --- a job ends, where MPI_Finalize would not return ---
 for ranks in 2 4 8; do
 	status=0
 	MPI_SECONDS=30 mpi_job "$ranks" $((ranks > 4 ? 4 : ranks)) "$top_builddir/tests/mpi/place_print" >"$scratch/out" || status=$?

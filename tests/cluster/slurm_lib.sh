@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# How a test runs Slurm over hosts that it makes of network namespaces: munge and slurmd on each, slurmctld
+# Functions for tests that run Slurm over hosts made of network namespaces: munge and slurmd on each host, slurmctld
 # on host 0. Sourced, in place of cluster_lib.sh.
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
 #
-# Keys, sockets, logs and states lie in $scratch/slurm. The test is the first process of a namespace of
-# process ids: all daemons end with it, however it ends.
+# Keys, sockets, logs and state files lie in $scratch/slurm. The test is the first process of a PID namespace: all
+# daemons end with it, however it ends.
 
 if [ -z "${SLURM_ALONE:-}" ] && [ "$(id -u)" -eq 0 ] && unshare --pid --fork --mount-proc true 2>/dev/null; then
 	SLURM_ALONE=1 exec unshare --pid --fork --kill-child --mount-proc bash "$0" "$@"
@@ -37,7 +37,7 @@ slurm_daemon() {
 	slurm_daemons="$slurm_daemons $!"
 }
 
-# slurm_await WHAT COMMAND...: returns when the command succeeds; all daemons must live until then.
+# slurm_await WHAT COMMAND...: returns when the command succeeds; all daemons must be alive until then.
 slurm_await() {
 	local what=$1 daemon
 
@@ -54,7 +54,7 @@ slurm_await() {
 	done
 }
 
-# slurm_start HOSTS: returns when all of them are idle.
+# slurm_start HOSTS: starts Slurm; returns when all hosts are idle.
 slurm_start() {
 	local host
 
@@ -88,7 +88,7 @@ NodeName=node[0-$(($1 - 1))] CPUs=4
 PartitionName=all Nodes=ALL Default=YES
 END
 	for ((host = 0; host < $1; host++)); do
-		# What each host has for itself.
+		# The directories and files that each host has for itself.
 		cluster_in "node$host" sh -ec 'mount -t tmpfs -o mode=755 none "$1"
 			mkdir "$1/munge" "$1/spool" "$1/tmp"; chown 65534 "$1/munge"' - "$scratch/slurm/run"
 		slurm_daemon munged "$host" setpriv --reuid=65534 --regid=65534 --clear-groups munged -F \
@@ -109,26 +109,26 @@ slurm_are_idle() {
 	[ "$(cluster_in node0 sinfo -h -N -t idle | wc -l)" = "$1" ]
 }
 
-# slurm COMMAND...: on host 0, as a user's login. What takes longer than MPI_SECONDS (300) hangs: it is told to
-# end, status 124, or killed, 137.
+# slurm COMMAND...: runs the command on host 0, as from a user's login. A command that takes longer than MPI_SECONDS
+# (300) hangs: it is told to end, status 124, or killed, 137.
 slurm() {
 	cluster_in node0 env LD_PRELOAD="$top_builddir/tests/mpi/.libs/polite_wait.so" \
 		timeout --foreground -k 5 "${MPI_SECONDS:-300}" "$@" </dev/null
 }
 
-# slurm_submit OPTION... <SCRIPT: its number is in $slurm_job, what it prints in $scratch/batch.
+# slurm_submit OPTION... <SCRIPT: submits a job; its number is in $slurm_job, its output in $scratch/batch.
 slurm_submit() {
 	rm -f "$scratch/batch"
 	{ echo "#!/bin/bash"; cat; } >"$scratch/script"
 	slurm_job=$(slurm sbatch --parsable --no-requeue -o "$scratch/batch" "$@" "$scratch/script")
 }
 
-# slurm_field NAME: of that job, as scontrol tells it.
+# slurm_field NAME: that field of the job, as scontrol prints it.
 slurm_field() {
 	cluster_in node0 scontrol -o show job "$slurm_job" | tr ' ' '\n' | sed -n "s/^$1=//p"
 }
 
-# slurm_settled: returns when no job is known to run, and nothing on a host belongs to one.
+# slurm_settled: returns when Slurm knows of no running job, and no process on a host belongs to one.
 slurm_settled() {
 	until [ -z "$(cluster_in node0 squeue -h)" ] && ! slurm_has_steps; do
 		sleep 0.05
@@ -144,7 +144,7 @@ slurm_has_steps() {
 	return 1
 }
 
-# slurm_await_end: returns when that job is over; how it ended is in $slurm_end.
+# slurm_await_end: returns when that job has ended; sets $slurm_end to its final state.
 slurm_await_end() {
 	slurm_settled
 	slurm_end="$(slurm_field JobState) $(slurm_field ExitCode)"

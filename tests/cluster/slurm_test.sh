@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Jobs of a real Slurm over four hosts: each way in that the manuals name reads each data set from storage
-# once and gives the original's answers, each other way says what to do, and a job that is cancelled leaves
-# nothing.
+# Jobs of a real Slurm over four hosts: with each start that the manuals name a job reads each data set from storage
+# once and gets the original's answers; each other start says what to do; and a cancelled job leaves nothing.
 # shellcheck source-path=SCRIPTDIR source=slurm_lib.sh disable=SC2016,SC2034,SC2154
 . "$(dirname "$0")/slurm_lib.sh"
 slurm_begin
@@ -17,7 +16,7 @@ convert=$top_builddir/tools/lmdbio-convert
 export lmdbio_run serve stage convert
 export job_set=$scratch/mount/img
 
-# A task's part of the set, as mpiexec or else as Slurm numbers it.
+# Reads a task's part of the set, numbered by mpiexec or else by Slurm.
 cat >"$scratch/part" <<'END'
 #!/bin/sh
 rank=${PMI_RANK:-$SLURM_PROCID}
@@ -33,8 +32,8 @@ fresh() {
 	cold
 }
 
-# asked: what the job has asked of storage, which is more than it needed if a node got no processor for a
-# second and was passed over; then the job is tried again.
+# asked: sets $read to the bytes that the job has asked storage for. These are more than it needed if a node got no
+# processor for a second and the others went on without it; then the job is run again.
 asked() {
 	read=$(slowfs_stat img/data.mdb:bytes)
 	[ "$read" -le $((size * ${copies:-1} * 104 / 100)) ] && return
@@ -42,8 +41,7 @@ asked() {
 	return 1
 }
 
-# saw NAME EPOCH...: what the tasks saw is what the original sees, storage was read once (copies times), and
-# nothing is left.
+# saw NAME EPOCH...: the tasks saw what the original sees, storage was read once (copies times), and nothing is left.
 saw() {
 	local name=$1 epoch
 
@@ -125,7 +123,7 @@ done
 slurm_settled
 cluster_left srun_of_programs
 
-# --- srun without a PMI that MPICH speaks: each task works for itself, and the first says what to do ---
+# --- srun without a PMI that MPICH understands: each task works for itself, and the first says what to do ---
 # Debian's pmix plug-in opens the libpmix.so of libpmix-dev.
 # says_once NAME COMMAND
 says_once() {
@@ -171,7 +169,7 @@ END
 judge servers_know_their_hosts grep -q "^3/4 .*  $job_set/data.mdb\$" "$scratch/batch"
 saw servers 1 2
 
-# --- staging to the hosts' own disks, and by all of them to one container ---
+# --- staging to the hosts' own disks, and by all hosts to one container ---
 disk=/dev/shm/disk # each host has its own
 export disk
 disks() {
@@ -200,10 +198,10 @@ END
 equal converting_ends_well "COMPLETED 0:0" "$slurm_end"
 judge converting_makes_the_same_file cmp "$scratch/alone.zst" "$scratch/together.zst"
 
-# halfway OPTION... <SCRIPT: starts a job; returns in the middle of its reading.
+# halfway OPTION... <SCRIPT: starts a job; returns in the middle of its reads.
 halfway() {
 	fresh
-	# The moment must not pass while it is looked for.
+	# Slow storage: the moment must not pass before the loop below sees it.
 	slowfs_control "bandwidth 4"
 	slurm_submit "$@"
 	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt $((size / 5)) ]; do
@@ -261,7 +259,7 @@ END
 srun --mpi=pmi2 "$serve" "$job_set"
 END
 done
-# The read under way ends before Slurm's patience (KillWait, 30 s) does.
+# The read in flight ends before Slurm kills the job's processes (KillWait, 30 s).
 cancelled staging_job <<'END'
 srun --mpi=pmi2 "$stage" --buffer=256k --to="$disk" "$job_set"
 END
