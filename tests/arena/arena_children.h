@@ -52,7 +52,7 @@ void child_barrier(struct control *control, unsigned count);
 struct arena *child_open(const struct dataset *dataset, uint64_t budget_chunks);
 /* Returns an arena to which no process is attached, for the names of its key; malloc'ed. */
 struct arena *child_key(const struct dataset *dataset, uint64_t budget_chunks);
-/* Opens the arena at the same time as `together` - 1 other processes, and asserts that all get the
+/* Opens the arena as one of `together` processes at the same time, and asserts that all have the
  * same arena. Puts its inode into `inodes`. */
 void child_meet(struct control *control, unsigned number, unsigned together,
 		const struct dataset *dataset, uint64_t budget_chunks);

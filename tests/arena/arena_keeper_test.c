@@ -140,7 +140,8 @@ static void parent_when_it_has_ended_then_nothing_is_left(void **state)
 	arena_close(arena);
 }
 
-/* --- who puts in, who looks ------------------------------------------------------------------- */
+/* --- putting in, looking for what is kept
+ * ------------------------------------------------------ */
 
 static void read_what_workers_have_read(struct control *control, unsigned number)
 {

@@ -406,7 +406,7 @@ static void stop_who_drops(struct control *control, unsigned number)
 	check(brings(control, 1, 4) == 4 && brings(control, 2, 4) == 4);
 	pid = child_start(control, drop_and_stop, 0);
 	child_wait_stopped(pid);
-	check(brings(control, 3, 5) == 5); /* nobody waits for it for ever */
+	check(brings(control, 3, 5) == 5); /* no process waits for it for ever */
 	kill(pid, SIGCONT);
 	check(!child_wait(pid));
 	check(!brings(control, 4, 16));

@@ -112,7 +112,7 @@ static void squat(struct control *control, unsigned number)
 		pause();
 }
 
-/* How often this process has given up the processor in order to wait. */
+/* Returns how often this process has given up the processor in order to wait. */
 static long sleeps(void)
 {
 	struct rusage usage;
@@ -491,7 +491,7 @@ static void table_when_memory_runs_out_then_readers_go_on_without(void **state)
 	assert_int_equal(child_wait(child_start(child_control(), go_on_without_table, 0)), 0);
 }
 
-/* --- a queue that nobody empties -------------------------------------------------------------- */
+/* --- a queue that no process empties ---------------------------------------------------------- */
 
 static void join(struct control *control, unsigned number)
 {

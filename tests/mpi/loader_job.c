@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a data set by the batch loader as a rank of a job and prints what came, to be compared with
- * what one process gets alone; and does to the other ranks what it is told to.
+/* Reads a data set by the batch loader as a rank of a job and prints its samples, to be compared
+ * with those that a single process gets. With --act one rank disturbs the others.
  *
  *	loader_job [--batch=N] [--seed=N] [--order=WORD] [--block=N] [--buffer=N] [--resident=N]
  *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--hush] [--single] [--sessions]
@@ -12,12 +12,19 @@
  * epoch a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After
  * each batch the ranks wait for each other, unless --apart, and sleep for --compute. With --hush
  * they do so as contrib/trainer does: each rank keeps its loader quiet meanwhile. --single asks
- * MPI for no threads; --sessions begins MPI by a session alone. With --quiet samples are neither looked at nor printed. What `rank` does when
- * it has read `at` batches: close; quiet (it reads no more, and its loader is quiet from then on);
- * stop (and say so first, by a file `stopped` in $LOADER_JOB; the others wait for that); end
- * (MPI_Finalize without closing); exit; kill (itself); run (the program $LOADER_JOB/command, while
- * the others wait, and go on). All may be at 0. Rank 0 saves the place where it is after `save`
- * batches; all ranks go on from what is saved with --restore, which is a place in epoch `first`.
+ * MPI for no threads; --sessions begins MPI by a session alone. With --quiet samples are neither
+ * read nor printed.
+ *
+ * --act says what `rank` does when it has read `at` batches:
+ *   close   closes its loader
+ *   quiet   reads no more, and keeps its loader quiet from then on
+ *   stop    stops, after it has made a file `stopped` in $LOADER_JOB, for which the others wait
+ *   end     calls MPI_Finalize without closing
+ *   exit    exits
+ *   kill    kills itself
+ *   run     runs the program $LOADER_JOB/command while the others wait, and goes on
+ * `at` may be 0. Rank 0 saves its place after `save` batches. With --restore all ranks go on from
+ * the saved place, which is in epoch `first`.
  */
 #include <lmdbio_mpi.h>
 

@@ -342,7 +342,8 @@ static void owner_when_it_waits_for_storage_then_it_is_waited_for(void **state)
 	owner = test.job.servers[1];
 	for (chunk = FIRST; server_owner(asker->sets, chunk) != 1;)
 		chunk++;
-	/* The question comes to an owner whose storage never gives the chunk: a debt stands for it. */
+	/* The question reaches an owner that never gets the chunk from storage: a debt stands for
+	 * it. */
 	sim_hold(1, true, true);
 	load = server_want(asker, asker->sets, chunk, true);
 	assert_non_null(load);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tells what the threads of a job's rank cost while it waits.
+/* Prints what the threads of a job's rank cost while it waits.
  *
  *	waiting_job MILLISECONDS PATH [inside]
  *

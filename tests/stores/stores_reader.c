@@ -145,7 +145,7 @@ static int run_lookup(struct stores_db *db, const struct options *options, struc
 	return rc;
 }
 
-/* Advises the library that records are read in no order. */
+/* Advises the library that records are read in random order. */
 static int advise(struct stores_db *db)
 {
 	enum { RANDOM = 2 }; /* LMDBIO_RANDOM */

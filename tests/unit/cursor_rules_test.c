@@ -20,7 +20,7 @@ static void quick_step_when_behind_the_last_entry_then_the_end(void **state)
 	struct fixture *f = *state;
 	struct tree_record record = tree_of_entries(f, letters, 3, 0);
 
-	/* As a split leaves it. */
+	/* Makes a page as a split leaves it. */
 	slot_set(f, record.root, 3, slot_of(f, record.root, 0));
 	assert_true(moves(f, MDB_FIRST, "a", "1") && moves(f, MDB_NEXT, "b", "2") &&
 		    moves(f, MDB_NEXT, "c", "3"));
@@ -466,7 +466,7 @@ static bool is_place(const struct lookup_place *place, const uint8_t *leaf, cons
 	       place->count == 2 && place->place == at && place->places == places;
 }
 
-/* By a lookup and by a cursor, in trees of one, two and three levels. */
+/* Checks a lookup and a cursor, in trees of one, two and three levels. */
 static void get_when_lookups_are_watched_then_its_place(void **state)
 {
 	static struct cursor_watch watch;

@@ -470,7 +470,7 @@ static void served_when_values_are_handed_out_then_their_bytes(void **state)
 	assert_int_equal(f->snapshot.served, 605);
 	assert_int_equal(f->data.mv_size, sizeof(value));
 	assert_memory_equal(f->data.mv_data, value, sizeof(value));
-	assert_null(f->snapshot.view.reference); /* only LMDB 1.0's tells how long its run is */
+	assert_null(f->snapshot.view.reference); /* only LMDB 1.0's holds the run's length */
 	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
 	assert_int_equal(fixture_get(f, MDB_NEXT, NULL, NULL), 0);
 	assert_int_equal(f->snapshot.served, 1210);

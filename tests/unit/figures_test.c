@@ -17,7 +17,7 @@ enum { SAMPLES = 4000 };
 
 static const double *rates; /* the pairs' values */
 
-/* Replaces the functions that compute figures from measurements. */
+/* Replace the functions that return measurements, from which the figures are computed. */
 double measured_seconds(const struct measured *m, enum library library, int run)
 {
 	(void)m;

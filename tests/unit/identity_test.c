@@ -34,7 +34,7 @@ enum {
 	FS_TMPFS = 0x01021994,
 };
 
-/* What the kernel answers. The image's file stands behind /sys/dev/block/MAJOR:MINOR. */
+/* The simulated kernel's answers. The image's file is found by /sys/dev/block/MAJOR:MINOR. */
 static struct machine {
 	long type;
 	uint64_t id, device;

@@ -43,7 +43,7 @@ static int setup_leaves(void **state)
 	return rc;
 }
 
-/* As an environment's transactions read through the page cache, with MDB_NORDAHEAD. */
+/* Reads through the page cache, as an environment's transactions do with MDB_NORDAHEAD. */
 static int setup_page_cache(void **state)
 {
 	int rc = setup_cached_longer(state);

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-/* As LMDB 1.0.1 has them on x86-64; 0x2c2f6002 is what it writes there. */
+/* The offsets of LMDB 1.0.1 on x86-64; 0x2c2f6002 is what it writes there. */
 enum { FORMAT_AT = 4, NEWEST_AT = 8, COUNT_AT = 16, MUTEX_AT = 24, SLOTS_AT = 128, SLOT = 64 };
 
 struct fixture {

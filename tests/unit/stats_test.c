@@ -231,7 +231,7 @@ static void fork_after_counting(void)
 	pid = fork();
 	if (!pid) {
 		count_something();
-		exit(0); /* tells its own first, as the parent waits */
+		exit(0); /* reports its own counts first, because the parent waits */
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
 		_exit(1);

@@ -57,7 +57,7 @@ int __wrap_getrusage(int of, struct rusage *usage)
 	return 0;
 }
 
-/* Also what is behind the file's end. */
+/* Reports pages behind the file's end as present, too. */
 int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 {
 	uint64_t at = known ? (uint64_t)((uint8_t *)address - known->base) : 0;
