@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads a warm data set in each way, for bench_formats.sh, which counts the instructions.
  *
- *     bench_formats make DIRECTORY     writes a set: plain, duplicate, large and very large values
- *     bench_formats read DIRECTORY     reads all of it once, then each way in a function of its own,
- *                                      and prints the function's name and its number of reads
+ *   bench_formats make DIRECTORY     writes a set: plain, duplicate, large and very large values
+ *   bench_formats read DIRECTORY     reads all of it once, then each way in a function of its own,
+ *                                    and prints the function's name and its number of reads
  *
- * The program is linked to the system's liblmdb.so.0 like any program.
+ * It is linked to the system's liblmdb.so.0, as any program is.
  */
 #include "bench_keys.h"
 

@@ -49,7 +49,7 @@ int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *p
 	return 0;
 }
 
-/* A machine on which other processes read by the page cache, which holds nothing yet. */
+/* A machine on which other processes look into the page cache, which holds nothing yet. */
 static int setup_others(void **state)
 {
 	if (setup_big(state))

@@ -14,7 +14,7 @@
  * front of it. */
 enum { LOOKED_AT_BYTES = 4 << 20, AHEAD_BYTES = 32 << 20 };
 
-/* A scan of a large set whose pages are single ones. */
+/* Makes a cursor as of a scan over a large set in single pages. */
 static void scan_make(struct cursor *cursor)
 {
 	cursor_init(cursor, &f.snapshot, &f.tree, &f.order, NULL);
