@@ -140,8 +140,7 @@ static void parent_when_it_has_ended_then_nothing_is_left(void **state)
 	arena_close(arena);
 }
 
-/* --- putting in, looking for what is kept
- * ------------------------------------------------------ */
+/* --- putting in, looking for what is kept ----------------------------------------------------- */
 
 static void read_what_workers_have_read(struct control *control, unsigned number)
 {

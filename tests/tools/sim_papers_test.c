@@ -97,8 +97,7 @@ static void ours_keeps_the_papers_factors(void **state)
 	assert_true(original / ours >= 14.8);
 }
 
-/* --- what must grow with what
- * ---------------------------------------------------------------------- */
+/* --- what must grow with what ----------------------------------------------------------------- */
 
 static struct papers_plot changed(const struct papers_plot *plot, struct papers_cluster *cluster)
 {
@@ -165,8 +164,7 @@ static void jobs_that_cannot_be_are_refused(void **state)
 	assert_int_equal(papers_model(plot, PAPERS_LMDB, UINT32_MAX, &time), EINVAL);
 }
 
-/* --- bytes
- * ------------------------------------------------------------------------------------------- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 static void storage_sends_what_each_way_needs(void **state)
 {
