@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Kills and stops a process of the arena before each change of what processes share, and proves that the
-# list of these changes is complete: each atomic store and each call to the kernel of the sources is a
-# place where a process ends here, or stands in steps_open with its reason.
+# Kills and stops a process of the arena before each change of the shared memory, and proves that the list of these
+# changes is complete: at each atomic store and each system call of the sources a process ends here, or steps_open
+# lists it with its reason.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$scratch"
@@ -10,12 +10,12 @@ export LMDBIO_NODE=steps-$$
 list=$top_srcdir/tests/arena/steps_open
 program=$top_builddir/tests/arena/arena_steps
 
-# Lines "file function call" of what steps_open has under a head.
+# Prints the lines "file function call" that steps_open has under a heading.
 listed() {
 	awk -v head="[$1]" '/^\[/ { on = $0 == head; next } on { sub(/ *#.*/, ""); if ($0) print }' "$list"
 }
 
-# Every N-th change of a life in the long form; by a number of changes that shares no factor with them.
+# Stops a process at every N-th change of a life; N shares no factor with the number of changes.
 if [ -n "${TESTS_LONG:-}" ]; then
 	status "survivors_when_one_is_killed_at_a_change_then_go_on" 0 "$program" kill 1
 	cat out
@@ -29,7 +29,7 @@ else
 fi
 case ${with_sanitizer:-no} in
 no | '') ;;
-*) # which makes a process's start dear
+*) # a sanitizer makes starting a process expensive
 	status "survivors_when_one_is_killed_at_a_change_then_go_on" 0 "$program" kill 197
 	cat out
 	finish
@@ -38,7 +38,7 @@ esac
 status "survivors_when_one_is_killed_at_a_place_then_go_on" 0 "$program" kill 0 "$scratch/places"
 cat out
 
-# A place has a number where a function has several of its kind. What stands in a header is in many objects.
+# A place has a number if its function has several of its kind. A place in a header occurs in many objects.
 sed 's,^[^ ]*/,,' "$scratch/places" | sort -k1,3 -k4,4n | awk '{
 		kind = $1 " " $2 " " $3
 		if (kind != last) number = at = 0
@@ -55,7 +55,8 @@ sed 's,^[^ ]*/,,' "$scratch/places" | sort -k1,3 -k4,4n | awk '{
 listed places | sort >"$scratch/listed"
 same_as_listed "places_where_no_process_ends_are_those_of_the_list" "$list" "no process ends there" "a process ends there now"
 
-# A call that changes what is shared and is no place: what the objects call is a place, or listed.
+# Calls that change shared memory without being a place: each function that the objects call must be a place, or
+# listed.
 need nm
 nm "$top_builddir/tests/arena/libarena-steps.a" 2>/dev/null | awk '$1 == "U" { used[$2] } $2 == "T" { own[$3] }
 	END { for (name in used) if (!(name in own)) print name }' |
@@ -67,7 +68,7 @@ nm "$top_builddir/tests/arena/libarena-steps.a" 2>/dev/null | awk '$1 == "U" { u
 comm -23 "$scratch/calls" "$scratch/known" >"$scratch/unknown"
 sed "s,^,# ,; s,\$,: make it a place in tests/arena/arena_sites.h\, or tell in $list why it is none," "$scratch/unknown"
 judge "calls_of_the_arena_are_places_or_change_nothing" test ! -s "$scratch/unknown"
-# What would pass by the header: other ways to store.
+# Other ways to store, which would bypass the header.
 grep -nE '__atomic_|__sync_|atomic_init|atomic_flag|asm' "$top_srcdir"/lib/arena/*.c >"$scratch/by" || true
 cat "$scratch/by"
 judge "stores_go_through_the_macros_alone" test ! -s "$scratch/by"
