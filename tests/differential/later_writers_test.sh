@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
 # lmdbio reads beside a live writer of LMDB 1.0's format: in four modes of the writer every value belongs to the
-# snapshot, no slot is lost, and a reader that is killed holds no page for ever. LMDBIO_TEST_LMDB1 names the library
+# reader's snapshot, no slot is lost, and a killed reader holds no page for ever. LMDBIO_TEST_LMDB1 names the library
 # of a real LMDB 1.0, which then writes, too.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
@@ -13,7 +13,7 @@ real=${LMDBIO_TEST_LMDB1:-}
 unset LMDBIO_TEST_LMDB1
 cd "$scratch"
 
-# shown NAME COMMAND...: one case, and all that it says.
+# shown NAME COMMAND...: one case, with all of its output.
 shown() {
 	name=$1
 	shift
@@ -32,7 +32,7 @@ else
 	not_run snapshots_stay_right_beside_lmdb_1_0 "LMDBIO_TEST_LMDB1 names no LMDB 1.0"
 fi
 
-# --- what the writer leaves is a sound file, its free list included ---
+# --- the writer leaves a sound file, its free list included ---
 mkdir made
 shown file_is_made "$writers" --make made
 status file_is_intact 0 "$tools/lmdbio-check" made
@@ -40,7 +40,7 @@ judge file_is_intact_without_a_warning sh -c 'grep -q "structure intact; " out &
 status file_is_dumped 0 "$tools/lmdbio-dump" -a made
 cp out dump
 
-# --- on a file system that cannot be written to there is no slot, and none is needed ---
+# --- on a read-only file system a reader can have no slot, and needs none ---
 if [ "$(id -u)" -eq 0 ] && command -v mkfs.ext4 > /dev/null && [ -e /dev/loop-control ]; then
 	rm -f made/lock.mdb
 	mkfs.ext4 -q -d made image 80M

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Answers follow the original, whichever it is: the comparisons with the original run once more with
-# the liblmdb.a of each Debian release that the mirror has.
+# Answers follow the original, whichever release it is: the comparisons with the original run again with the liblmdb.a
+# of each Debian release that the mirror has.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source=../tools/mirror.sh
@@ -9,7 +9,7 @@
 need apt-get dpkg-deb make objcopy
 [ -x "$top_builddir/tests/differential/answers_test" ] || skip "the comparisons were not built"
 unset MAKEFLAGS MFLAGS MAKELEVEL
-# The comparisons themselves are made with this system's.
+# This system's own release is left out: the comparisons themselves use it.
 releases=
 for release in bookworm trixie sid; do
 	grep -qsx "VERSION_CODENAME=$release" /etc/os-release || releases="$releases $release"
@@ -22,18 +22,18 @@ export TMPDIR="$scratch"
 # shellcheck disable=SC2086
 mirror_open deb $releases
 
-# original RELEASE: its liblmdb.a, under private names, in $scratch/RELEASE/liborigin.a.
+# original RELEASE: puts its liblmdb.a, under private names, into $scratch/RELEASE/liborigin.a.
 original() {
 	mkdir -p "$scratch/$1/deb"
 	(cd "$scratch/$1/deb" && own_apt download "liblmdb-dev/$1") > "$scratch/$1/log" 2>&1 &&
 		dpkg-deb -x "$scratch/$1"/deb/*.deb "$scratch/$1/files" &&
 		archive=$(find "$scratch/$1/files" -name liblmdb.a) &&
 		sh "$top_srcdir/lib/origin/private_names.sh" nm objcopy "$archive" "$scratch/$1/liborigin.a" &&
-		# A newer release's archive refers to what this system's libc may not have yet.
+		# A newer release's archive refers to functions that this system's libc may not have yet.
 		objcopy --redefine-sym __isoc23_strtol=strtol "$scratch/$1/liborigin.a"
 }
 
-# run NAME PROGRAM: what it says of all that it did goes into the log.
+# run NAME PROGRAM: one case; all of its output goes into the log.
 run() {
 	rc=0
 	"$2" > "$scratch/out" 2>&1 || rc=$?
