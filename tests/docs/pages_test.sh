@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Runs every block of commands and code of doc/, CONTRIBUTING.md, contrib/ and the manuals, as it
-# stands there. A command of a cluster or of a batch system is run in its local form.
+# Runs every block of commands and code in doc/, CONTRIBUTING.md, contrib/ and the manuals, unchanged. Commands for a
+# cluster or a batch system run in a local form.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
-# py-lmdb is Debian's.
+# /usr/bin/python3 has Debian's py-lmdb.
 python=/usr/bin/python3
 $python -c 'import lmdb' 2> /dev/null || skip "no python3-lmdb here"
 need mpiexec jq less make nm objcopy pkg-config
@@ -28,7 +28,7 @@ done
 judge blocks_are_found test "$(find blocks -type f | wc -l)" -gt 12
 untested=" $(cd blocks && echo * | sed 's/\.[a-z]*//g') "
 
-# tested BLOCK COMMAND...: the block's own case, which ends with 0.
+# tested BLOCK COMMAND...: the case of that block: the command must end with 0.
 tested() {
 	untested=${untested/ $1 / }
 	local block=$1
@@ -36,12 +36,12 @@ tested() {
 	status "${block}_works" 0 "$@"
 }
 
-# --- an installation, the programs that the pages take for granted, and their data sets ---
+# --- an installation, the programs that the pages assume, and their data sets ---
 tree_make install > install.log 2>&1 || cat install.log
 PATH=$scratch/bin:$scratch/root$(directory bindir):$PATH
 libraries=$scratch/root$(directory libdir) headers=$scratch/root$(directory includedir)
 ln -s $python bin/python3
-# srun starts a program, as here; its own options go.
+# A local srun that starts the program and ignores its own options.
 cat > bin/srun <<'END'
 #!/bin/sh
 while [ "${1#--}" != "$1" ]; do shift; done
@@ -49,7 +49,7 @@ exec "$@"
 END
 cat > bin/reader <<'END'
 #!/usr/bin/python3
-# Stands for a program that reads the data set: all of it, in order.
+# Stands in for a program that reads the whole data set in order.
 import lmdb
 with lmdb.open("train_lmdb", readonly=True, lock=False) as env, env.begin() as txn:
     assert sum(len(value) for _, value in txn.cursor()) == 300 * 3000
@@ -78,7 +78,7 @@ for shard in range(2):
 END
 cp bin/reader train.py
 
-# The manuals' places, in this test's folder.
+# places: replaces the manuals' paths by paths in this test's folder.
 places() {
 	sed -i "s|/local/ssd|$scratch/local/ssd|g; s|/lustre/|$scratch/lustre/|g; s|/archive/|$scratch/archive/|g
 		s|/scratch/imagenet|$scratch/lustre/train_lmdb|g" "$@"
@@ -86,13 +86,13 @@ places() {
 places blocks/*
 mkdir local/ssd
 
-# fresh: a folder with the data sets that the pages name.
+# fresh: changes to a new folder with the data sets that the pages name.
 fresh() {
 	cd "$scratch" && rm -rf work lustre/* local/ssd/* archive/* && mkdir -p work lustre && cd work &&
 		$python ../make.py && cp ../train.py . && cp -r train_lmdb ../lustre/
 }
 
-# shell BLOCK [EDIT]: a block of commands in a fresh folder, changed by a sed script first.
+# shell BLOCK [EDIT]: runs a block of commands in a new folder, after editing it with a sed script.
 shell() {
 	fresh
 	sed -E "${2:-}" "../blocks/$1.sh" > commands
@@ -102,16 +102,16 @@ shell() {
 shell check_examples
 judge check_examples_find_no_damage sh -c '! grep -q "^damaged" out'
 shell stat_examples
-# A second for each call; the container is made first.
+# One second for each command; the container is made first.
 shell bench_examples '1s/^/mv train_lmdb train; lmdbio-convert train packed\n/; s/^lmdbio-bench/& --seconds=1/; /--train/!s/ --seconds/ --pairs=1&/'
 judge bench_examples_write_a_page test -s report.html
 shell report_examples
 judge report_examples_show_the_verdict grep -q 'your bottleneck' out
-# A live view needs a terminal, and a key that ends it.
+# lmdbio-top needs a terminal, and a key that ends it.
 shell top_examples 's/^lmdbio-top$/echo q | script -qec "TERM=vt100 lmdbio-top" \/dev\/null/'
 shell dump_examples
 judge dump_examples_write_a_backup grep -q '^database=users' backup.txt
-# Each command of the page is for a data set of its own.
+# Each command of that page is for a different data set.
 fresh
 mkdir images
 for name in a b; do
@@ -127,14 +127,14 @@ judge convert_examples_archive_the_set lmdbio-check -q "$scratch/archive/train.z
 shell run_examples
 judge run_examples_say_that_it_takes_effect grep -q 'takes effect' out
 shell run_job 's/-n 64/-n 2/; s/ program arguments/ program/'
-# On a machine that starts programs as fast as this, they wait for the server.
+# The programs start so fast here that they must wait for the server.
 shell serve_example 's/^.*\&$/&\nuntil lmdbio-serve --status > \/dev\/null 2>\&1; do sleep 0.05; done/'
 shell stage_examples
-# A twenty-fifth of the records: no fewer than a batch has.
+# A twenty-fifth of the records: still at least one batch.
 shell sim_examples 's/1000000/40000/'
 cd "$scratch"
 
-# --- C: each block in a function, with the declarations that its page takes for granted ---
+# --- C: each block in a function, with the declarations that its page assumes ---
 cat > example.h <<'END'
 #include <lmdbio.h>
 #include <stdio.h>
@@ -209,7 +209,7 @@ END
 fresh
 cp -r train_lmdb train.lmdb
 export PKG_CONFIG_PATH="$libraries/pkgconfig"
-# flags PACKAGE...: of this build's tree.
+# flags PACKAGE...: the compiler's flags for this build's tree.
 flags() {
 	for each in "$@"; do
 		case $each in
@@ -230,13 +230,13 @@ done
 judge mpi_stage_leaves_a_copy test -n "$(find "$scratch/local/ssd" -name data.mdb)"
 unset PKG_CONFIG_PATH
 
-# --- the trainer, with what this build has ---
+# --- the trainer, with the libraries that this build has ---
 fresh
 sed -E "s,\.\./contrib,$top_srcdir/contrib,; s,(^| )(contrib/trainer/(fragments_make|softmax)),\1$top_builddir/\2,
 	s, 2000 , 60 ,; s,-n 4,-n 2," ../blocks/trainer.sh > commands
 tested trainer bash -euo pipefail commands
 
-# --- what a developer types ---
+# --- the commands of a developer ---
 fresh
 mkdir original
 cp "$(${cc##* } -print-file-name=liblmdb.a)" liblmdb.a
@@ -248,11 +248,11 @@ else
 	untested=${untested/ compare_with / }
 	not_run compare_with "this build has no archive of the original"
 fi
-# make says what it would do: this is one of the tests that it would run.
+# `make -n` prints what make would run: this test is among it.
 sed "s|^make|make -n -C $top_builddir|" ../blocks/edit.sh > commands
 tested edit bash -euo pipefail commands
-# Configured alone: the builds themselves are tests/run's. A configure takes long: the first of them
-# unless this is a night's run.
+# Only configure runs: tests/run makes the builds themselves. A configure takes long: all of them run at night,
+# otherwise the first one.
 printf '#!/bin/sh\nexec "%s/configure" -q "$@"\n' "$top_srcdir" > configure
 chmod +x configure
 configure_knows
@@ -263,7 +263,7 @@ cd "$scratch"
 judge no_block_is_left_out test -z "${untested// /}"
 test -z "${untested// /}" || echo "not run: $untested"
 
-# --- commands that stand in sentences ---
+# --- commands inside sentences ---
 table=$top_srcdir/tests/docs/page_commands
 # shellcheck disable=SC2046 # names, one a line
 (cd "$top_srcdir" && $python tests/docs/page_commands.py README.md SECURITY.md $(echo "$pages" | grep md$)) | cut -f2 | sort > stand

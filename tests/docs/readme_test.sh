@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Runs every command and snippet of README.md, as they stand there, on an installation of this build.
+# Runs every command and snippet of README.md unchanged, on an installation of this build.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 /usr/bin/python3 -c 'import importlib.util, lmdb, numpy; importlib.util.find_spec("torch").loader' 2> /dev/null ||
@@ -17,7 +17,7 @@ status every_block_has_a_test 0 /usr/bin/python3 "$top_srcdir/tests/docs/page_bl
 blocks=$(ls blocks)
 untested=" $(tr '\n' ' ' < out) "
 
-# ran BLOCK COMMAND...: the block's own case, which ends with 0.
+# ran BLOCK COMMAND...: the case of that block: the command must end with 0.
 ran() {
 	untested=${untested/ $1 / }
 	local block=$1
@@ -25,16 +25,16 @@ ran() {
 	status "${block}_works" 0 "$@"
 }
 
-# by BLOCK TEST: run by a test that makes an installation of its own with it.
+# by BLOCK TEST: the case of a block that another test runs, on an installation that it makes.
 by() {
 	untested=${untested/ $1 / }
 	judge "${1}_is_run_by_$2" grep -q "README.md.*blocks/$1.sh" "$top_srcdir/$2"
 }
 
-# --- the first command and the installation: this build is what they make ---
+# --- the first command and the installation: this build stands for their results ---
 by deb tests/tools/packages_test.sh
 by pip tests/python/wheel_test.sh
-# A small data set is enough, and the tree is built. The second one runs this test.
+# A small data set is enough, and the tree is built already. The second command would run this test.
 judge second_command_is_what_README_names grep -q '^tests/run ' blocks/source.sh
 sed '/^tests\/run/d; s/quickstart */& 8 /' blocks/source.sh > source.sh
 ran source env BUILD="$top_builddir" FOLDER="$scratch/quick" sh -euc 'cd "$1" && . "$2"' - "$top_srcdir" "$scratch/source.sh"
@@ -45,7 +45,7 @@ ran install tree_make install
 python_modules=$scratch/root$(directory pythondir)
 export PYTHONPATH=$python_modules
 PATH="$scratch/bin:$scratch/root$(directory bindir):$PATH"
-# README says python3; the one with Debian's packages is meant. srun starts a program, as here.
+# README says python3: the one with Debian's packages is meant. srun only starts the program.
 ln -s /usr/bin/python3 bin/python3
 printf '#!/bin/sh\nexec "$@"\n' > bin/srun
 chmod +x bin/srun
@@ -64,7 +64,7 @@ for block in loader records; do
 done
 
 # --- shell ---
-# shape: of a verdict, whose numbers are those of the run.
+# shape: a verdict with its numbers replaced, because they differ from run to run.
 shape() {
 	sed 's/[0-9][0-9.]*/N/g; s/ is not / is /'
 }
@@ -85,7 +85,7 @@ for block in thirty check convert; do
 	convert) judge converted_back_is_the_same cmp train/data.mdb back/data.mdb ;;
 	esac
 done
-# A minute is for a user.
+# --seconds=2 in place of a minute, which suits a user.
 sed 's/^lmdbio-bench /&--seconds=2 /' ../blocks/bench.sh > bench.sh
 ran bench bash -euo pipefail bench.sh
 judge bench_tells_how_much_faster grep -q '^lmdbio reads this data set ' out

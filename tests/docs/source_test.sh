@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# README's way from a fresh checkout to an installation, as it stands there: its first command, and the one that
-# ends with make install.
+# Runs README's commands from a fresh checkout to an installation, unchanged: its first command, and the one that ends
+# with make install.
 #
 # One of the long tests: it builds twice.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
@@ -17,7 +17,7 @@ sed -i '/^tests\/run/d' blocks/source.sh # it would run this test
 status source_works 0 sh -euc 'cd checkout && . ../blocks/source.sh'
 judge quickstart_shows_a_table grep -q 'lmdbio' out
 rm -rf checkout/build checkout/configure
-# make takes DESTDIR from there.
+# make takes DESTDIR from the environment.
 status install_works 0 env DESTDIR="$scratch/root" sh -euc 'cd checkout && . ../blocks/install.sh'
 run=$(find root -name lmdbio-run -perm -100)
 told installed_lmdbio_run_works 0 '^lmdbio-run (lmdbio) [0-9]' "$run" --version
