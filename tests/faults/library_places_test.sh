@@ -1,24 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a test makes each place of the core, of lib/mpi and of the commands lmdbio-convert, lmdbio-check,
-# lmdbio-dump and lmdbio-stat that calls the C library fail, once and for ever.
+# Checks that a test makes each call of the C library fail, once and for ever, in the core, in lib/mpi and in the
+# commands lmdbio-convert, lmdbio-check, lmdbio-dump and lmdbio-stat.
 #
-# places_open lists those that no life of the tests reaches: file, function, call, and behind a # why none can. A
-# place that is neither there nor made to fail ends this test, and so does a line there that is not needed any more,
-# unless its reason begins with "depends".
+# places_open lists the calls that no test reaches: file, function, call, and behind a # the reason. This test fails
+# for a call that is neither listed nor made to fail, and for a line that is no longer needed, unless its reason
+# begins with "depends".
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 need objdump addr2line
 list=$top_srcdir/tests/faults/places_open
 
-# where PROGRAM: reads addresses in hexadecimal, writes "function file" of each.
+# where PROGRAM: reads addresses in hexadecimal, writes "function file" for each.
 where() {
 	addr2line -f -e "$1" | awk 'NR % 2 { name = $1; sub(/^lmdbio_core_/, "", name); sub(/[.].*/, "", name); next }
 		{ sub(/:.*/, ""); print name, $0 }'
 }
 
-# places PROGRAM: lines "return-address call function file". A function that ends in a jump to the call has the
-# return address of each call of its own.
+# places PROGRAM: prints lines "return-address call function file". If a function ends in a jump to the call, the
+# place has the return addresses of that function's own callers.
 places() {
 	objdump -d --no-show-raw-insn "$1" | awk '
 		/^[0-9a-f]+ <.*>:$/ { inside = substr($2, 2, length($2) - 3); next }
@@ -42,8 +42,9 @@ places() {
 
 : >"$scratch/covered"
 : >"$scratch/all"
-# take NAME SOURCES [only]: runs the long form of NAME_calls_test, and notes its places in these sources, and all places
-# that it made fail both ways. only: no other places fail, as another program has made them fail, and none of the list.
+# take NAME SOURCES [only]: runs the long form of NAME_calls_test, and records its places in these sources, and the
+# places that it made fail both ways. only: it makes no other places fail, because another program does, and none of
+# the listed ones.
 take() {
 	program=$top_builddir/tests/faults/$1_calls_test
 	: >"$scratch/failed"
@@ -75,7 +76,7 @@ else
 	not_run "places_of_stage_calls_test_are_found" "no MPI here"
 fi
 sort -u "$scratch/all" >"$scratch/names"
-# Places that a life reaches at some times only are compared with nothing.
+# Places that a test reaches only sometimes are compared with nothing.
 sed -n '/ # depends/s/ *#.*//p' "$list" >"$scratch/sometimes"
 sort -u "$scratch/covered" | comm -23 "$scratch/names" - | grep -Fxvf "$scratch/sometimes" >"$scratch/open"
 sed '/ # depends/d; s/ *#.*//; /^$/d' "$list" | sort >"$scratch/listed"
