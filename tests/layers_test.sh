@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks which layer includes which, which files see MPI, and that file names are unique.
+# Checks which layer includes which, which files include <mpi.h>, and that file names are unique.
 #
 # A folder of lib/ is a layer; an include never points up or sideways unless this table says so.
 # shellcheck disable=SC2013,SC2044 # names of this project have no blanks
@@ -35,7 +35,7 @@ complain() {
 }
 
 for folder in lib/*/; do
-	[ ! -L "${folder%/}" ] || continue # the libraries of a build in this folder
+	[ ! -L "${folder%/}" ] || continue # a link into this folder, to the libraries of a build
 	layer=$(basename "$folder")
 	may=$(allowed "$layer")
 	[ -n "$may" ] || complain "lib/$layer: a layer that this table does not know"
@@ -49,12 +49,12 @@ for folder in lib/*/; do
 	done
 done
 
-# A store has calls for whatever another layer asks of it; its fields and its lock are its own.
+# A store has functions for all that other layers need of it; its fields and its lock are private.
 namers=$(grep -nE '\b(store|runs)(->|\.)[a-z_]+' -r --include='*.[ch]' \
 	lib/cursor lib/index lib/ahead lib/prefetch lib/env lib/loader compat tools | grep -v ':#include' || true)
 [ -z "$namers" ] || complain "fields of a store are named outside lib/window: $namers"
 
-# The lab stands on the library, and nothing that a user runs stands on the lab.
+# The lab uses the library, and nothing that a user runs uses the lab.
 for header in $(find lab -name '*.h' | sed 's|.*/||'); do
 	users=$(grep -rl --include='*.[ch]' "include \"\(lab/\)\{0,1\}$header\"" lib include compat tools || true)
 	[ -z "$users" ] || complain "the lab's $header is included by: $users"
@@ -67,7 +67,7 @@ for file in $(grep -rl --include='*.[ch]' 'include *<mpi.h>' lib include compat 
 	esac
 done
 
-# A name is looked for by name: no two sources share one.
+# Files are found by their names: no two sources share one.
 twice=$(find lib include compat tools lab tests bench -name '*.[ch]' -o -name '*.sh' -o -name '*.py' |
 	sed 's|.*/||' | sort | uniq -d)
 [ -z "$twice" ] || complain "file names used twice: $twice"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Holds the source to its habits: sizes and words are counted, and no count may become larger than its limit.
+# Limits the sizes and the words of the source: each count has a limit in tests/lint/limits that it may not exceed.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$top_srcdir"
@@ -18,15 +18,15 @@ file_lines() {
 	wc -l "$@" | grep -v ' total$' | sort -rn | sed 's/^ *//'
 }
 
-# pattern_lines PATTERN FILE...: lines that match, of all files together, and where they are.
+# pattern_lines PATTERN FILE...: the number of lines that match, in all files together, and their places.
 pattern_lines() {
 	local pattern=$1
 	shift
 	grep -Hcwi "$pattern" "$@" | awk -F: '{ sum += $2; if ($2) places = places " " $1 ":" $2 } END { print sum + 0, places }'
 }
 
-# Symbols of the library that no other object refers to: dead, or to be static. What other libraries and
-# programs call has a public prefix.
+# Symbols of the library that no other object refers to: they are dead, or should be static. Functions for other
+# libraries and programs have a public prefix.
 lonely_symbols() {
 	find "$top_builddir" -name '*.o' -print0 | xargs -0 nm -A 2> /dev/null |
 		awk '$2 == "U" { used[$3] = 1 }
@@ -34,7 +34,7 @@ lonely_symbols() {
 			END { for (name in at) if (!(name in used)) { n++; names = names " " name } print n + 0, names }'
 }
 
-# within MEASURE NUMBER PLACE...: the limit's own case.
+# within MEASURE NUMBER PLACE...: the case of that limit.
 within() {
 	local limit
 
