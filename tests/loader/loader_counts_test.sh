@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks how many bytes and requests the batch loader may cost on a file system that
-# counts them, with memory for all, for half, and with a local disk.
+# Checks how many bytes and requests the batch loader costs on a file system that counts them, with memory for all
+# records, with memory for half, and with a local disk.
 # shellcheck source-path=SCRIPTDIR source=../stores/stores_lib.sh
 . "$(dirname "$0")/../stores/stores_lib.sh"
 slowfs_require
@@ -9,7 +9,7 @@ stores_alone "$@"
 stores_begin
 read=$top_builddir/tests/loader/loader_read
 
-# loader SET ARGUMENT...: cold; its lines, one an epoch, are in $scratch/lines.
+# loader SET ARGUMENT...: reads with an empty page cache; its lines, one an epoch, are in $scratch/lines.
 loader() {
 	local set=$1 rc=0
 
@@ -20,13 +20,13 @@ loader() {
 	grep -v '^#' "$scratch/lines" >"$scratch/epochs" || true
 }
 
-# of EPOCH WORD: the number behind a word.
+# of EPOCH WORD: the number behind that word in the epoch's line.
 of() {
 	awk -v epoch="$1" -v word="$2" '$2 == epoch { for (i = 1; i < NF; i++) if ($i == word) print $(i + 1) }' \
 		"$scratch/epochs"
 }
 
-# same_data NAME EPOCHS EXPECTED: every epoch has given the same bytes.
+# same_data NAME EPOCHS EXPECTED: every epoch has returned the same bytes.
 same_data() {
 	equal "$1_reads_all" "$(for ((i = 0; i < $2; i++)); do echo "$3"; done)" "$(awk '{ print $4, $6, $8 }' "$scratch/epochs")"
 }
@@ -52,7 +52,7 @@ for set in img cifar tiny; do
 		$((size * 3 / 1048576 + 600))
 done
 
-# Half of the data is the memory for everything.
+# All memory together is half of the data.
 size=$(file_size img)
 export LMDBIO_MEMORY=$((size / 2))
 loader img --order=sequential --epochs=1 --batch=10
@@ -68,23 +68,23 @@ loader cifar --order=sequential --epochs=1 --batch=50
 expected=$(awk '{ print $4, $6, $8 }' "$scratch/epochs")
 loader cifar --epochs=4 --batch=50 --memory=$((size * 3 / 8))
 same_data cifar_shuffled_in_half 4 "$expected"
-# Twice through the file for the first epoch, once for each other one, and what is read ahead of the fifth.
+# The first epoch reads the file twice, each other one once, and some is read ahead for a fifth.
 at_most cifar_shuffled_in_half_bytes "$(slowfs_stat cifar/data.mdb:bytes)" $((size * (2 + 3 + 2)))
 at_most cifar_shuffled_in_half_requests "$(slowfs_stat cifar/data.mdb:requests)" \
 	$((size * (2 + 3 + 2) * 4 / 1048576 + 1400))
 
-# Residents may have most of the memory: what has come once of them is not read again.
+# Residents may take most of the memory: a resident record is read from storage only once.
 size=$(file_size img)
 export LMDBIO_MEMORY=$((size * 4 / 5))
 loader img --order=opportunistic --resident=150 --epochs=3 --batch=10
 same_data img_half_resident 3 "$expected_img"
 at_most img_half_resident_third_epoch_bytes "$(of 2 storage)" $((size * 62 / 100))
 
-# A local disk: what is read once is not asked for again, but where storage is the faster.
+# A local disk: a record is read from storage only once, unless storage is faster than the disk.
 size=$(file_size img)
 export LMDBIO_MEMORY=$((size / 4))
 mkdir "$scratch/local"
-# So slow that a disk is the faster one also where it waits for a processor.
+# So slow that the disk is faster even if its thread waits for a processor.
 slowfs_control "latency 100000"
 loader img --order=sequential --epochs=1 --batch=10
 expected=$(awk '{ print $4, $6, $8 }' "$scratch/epochs")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what the batch loader does when storage fails, and that it reads containers
-# as it reads data files, with memory for all and for a part.
+# Checks what the batch loader does when storage fails, and that it reads containers as it reads data files, with
+# memory for all records and for a part.
 # shellcheck source-path=SCRIPTDIR source=../stores/stores_lib.sh
 . "$(dirname "$0")/../stores/stores_lib.sh"
 slowfs_require
@@ -9,7 +9,7 @@ stores_alone "$@"
 stores_begin
 read=$top_builddir/tests/loader/loader_read
 
-# loader SET ARGUMENT...: cold; its exit code in $rc, its lines in $scratch/lines.
+# loader SET ARGUMENT...: reads with an empty page cache; its exit code is in $rc, its lines in $scratch/lines.
 loader() {
 	local set=$1
 
@@ -31,7 +31,7 @@ size=$(file_size img)
 
 # --- storage that fails for some records ---
 for memory in $((1 << 30)) $((size / 4)); do
-	# Three pages in the middle: those of one value or two.
+	# Three pages in the middle: they belong to one value or two.
 	slowfs_control "fail img/data.mdb@$((size / 2 / 4096 * 4096))-$((size / 2 / 4096 * 4096 + 12287)):eio"
 	loader img --epochs=2 --batch=16 --memory="$memory" --skip
 	equal "errors_skipped_with_memory_${memory}_end_well" 0 "$rc"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# The batch loader in a process whose address space is limited, from too little to enough: it reads every
-# record, or it says what there was none of. It never waits for memory that nothing gives back.
+# The batch loader runs in a process with a limited address space, from too little to enough: it reads every record,
+# or says what it lacked. It never waits for memory that no batch will give back.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 read=$top_builddir/tests/loader/loader_read
@@ -11,7 +11,7 @@ cd "$scratch"
 mkdir set
 "$make" set 2000 10000 0 > /dev/null
 
-# limited KILOBYTES: an epoch of 2,000 shuffled records of 10 KB, with 8 MiB for batches.
+# limited KILOBYTES: reads an epoch of 2,000 shuffled records of 10 KB, with 8 MiB for batches.
 limited() {
 	rc=0
 	(

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that the Python module reads through the loader, beside py-lmdb, on both
-# stores, and that its example agrees with py-lmdb.
+# Checks that the Python module reads through the loader what py-lmdb reads, on both stores, and that its example
+# agrees with py-lmdb.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 python=/usr/bin/python3

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that records by number are the cursor's in random databases of every
-# kind and page size, in containers of them, and on either store.
+# Checks that records by number are those that a cursor returns, in random databases of every kind and page size, in
+# containers of them, and on either store.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 walk=$top_builddir/tests/loader/records_walk

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that the example trainer learns, the same on any number of ranks.
+# Checks that the example trainer learns, and learns the same on any number of ranks.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=../mpi/mpi_lib.sh
@@ -19,7 +19,7 @@ fragments=$(grep -c '^ 3[0-9]3[0-9]2f' dump) || true
 alone() {
 	timeout -k 5 300 "$@"
 }
-# curve NAME COMMAND...: the learning curve of a short training. (Called by judge, as above is.)
+# curve NAME COMMAND...: writes down the learning curve of a short training. (judge calls it, and above.)
 # shellcheck disable=SC2317
 curve() {
 	curve_name=$1
@@ -50,7 +50,7 @@ judge shuffling_is_better_than_sorted_order above "$(figure one 2 5)" "$(figure 
 judge other_seed_ends_well curve seeded alone "$trainer" -s 2
 judge other_seed_is_another_curve sh -c '! cmp -s one seeded'
 
-# --- it learns the same, whoever reads how ---
+# --- it learns the same, from any store and with any number of ranks ---
 judge training_again_ends_well curve again alone "$trainer"
 same curve_when_run_again_is_the_same one again
 judge training_from_the_arena_ends_well curve arena alone env LMDBIO_STORE=arena LMDBIO_MEMORY=4M "$trainer"
@@ -67,7 +67,7 @@ else
 	not_run curve_on_2_ranks_is_the_same "no MPI here"
 fi
 
-# --- what it is given is wrong ---
+# --- wrong arguments ---
 status training_on_nothing_fails 1 "$trainer" nosuch test
 says training_on_nothing_is_told 'nosuch'
 status usage_without_data_fails 2 "$trainer" train
