@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Goes through all orders of steps of the models of what processes of a node share, with kills, by spin;
-# and sees that each fault that can be put into a model is found. One of the long tests.
+# Searches all orders of steps in the models of the memory that processes of a node share, with kills, with spin; and
+# checks that it finds each fault that can be put into a model. One of the long tests.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 [ -n "${TESTS_LONG:-}" ] || skip "one of the long tests: TESTS_LONG=1"
@@ -9,7 +9,7 @@ read -ra compile <<<"${CC:-gcc}"
 need spin "${compile[0]}"
 cd "$scratch"
 
-# errors_of MODEL FLAG...: how many a search of all states finds: 0, 1, or none when it did not end.
+# errors_of MODEL FLAG...: prints the errors that a search of all states finds: 0, 1, or nothing if it did not end.
 errors_of() {
 	local model=$1
 
@@ -18,7 +18,7 @@ errors_of() {
 	spin -a "$@" "$top_srcdir/tests/model/$model.pml" >spin.out 2>&1 || { cat spin.out >&2; return; }
 	"${compile[@]}" -O2 -DSAFETY -DCOLLAPSE -DMEMLIM=3000 -o pan pan.c >gcc.out 2>&1 || { cat gcc.out >&2; return; }
 	./pan -m200000 >pan.out
-	# A search that was cut says so.
+	# A search that was cut short says so.
 	grep -qE 'max search depth too small|out of memory' pan.out && { cat pan.out >&2; return; }
 	awk '/states, stored/ { print "# " name ": " $1 " states" }' name="$model $*" pan.out >&2
 	awk '/errors:/ { print $NF }' pan.out
