@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# The readers of contrib/dlio give DLIO py-lmdb's bytes, from data sets and containers, and one announces each batch before it is read.
+# The readers of contrib/dlio give DLIO the bytes that py-lmdb reads, from data sets and containers, and one of them
+# announces each batch before it reads it.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 python=/usr/bin/python3

@@ -39,7 +39,7 @@ status run_starts_a_script 0 "$python" -m lmdbio run --prefetch=0 script.py a --
 judge run_passes_arguments_and_takes_effect grep -qx "\['a', '--b'\] None" out
 status run_takes_the_value_of_an_option_as_a_word 0 "$python" -m lmdbio run --prefetch 0 script.py a
 judge run_keeps_values_of_options_from_the_script grep -qx "\['a'\] None" out
-# Values that are files, too; the last form is a beginning of --memory.
+# Values that are also names of files; --mem is an abbreviation of --memory.
 mkdir arena
 touch 0 64M
 for option in "--store arena" "--stats counters.json" "--stats counters.json" "--library $dropin" "-l $dropin" "-vl $dropin" \

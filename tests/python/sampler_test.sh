@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Tests AnnouncingSampler with PyTorch's DataLoader: right records in each way that workers start,
-# and that workers find what the main process announced.
+# Tests AnnouncingSampler with PyTorch's DataLoader: workers get the right records, however they are started, and find
+# in memory what the main process announced.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 python=/usr/bin/python3
@@ -20,7 +20,7 @@ slowfs_start "$scratch/backing" "$scratch/mount" -o latency=500,bandwidth=1500
 export LMDBIO_NODE="$scratch"
 
 size=$(stat -c %s backing/set/data.mdb)
-# epoch_of CASE: reads an epoch; sets $bytes and $requests to what it has asked storage for.
+# epoch_of CASE: reads an epoch; sets $bytes and $requests to what storage has been asked for.
 epoch_of() {
 	slowfs_drop
 	slowfs_reset
@@ -32,8 +32,8 @@ epoch_of() {
 }
 
 epoch_of none
-# The main process asks storage for nearly all: its workers wait for nothing. Where other programs keep it from a
-# processor, workers read for themselves what it reads later: then once more.
+# The main process reads nearly all records: its workers wait for no read. If other programs keep it off its
+# processor, workers read for themselves what it reads later: then the case is repeated.
 for case in spawn batch order fork; do
 	for _ in 1 2 3 4 5; do
 		epoch_of $case
@@ -44,8 +44,8 @@ done
 ahead=$(sed -n 's/.*"prefetch_requests": \([0-9]*\).*/\1/p' fork.* | sort -n | tail -n 1)
 echo "ahead: $ahead requests of $requests"
 judge main_process_reads_ahead_of_its_workers test "$((ahead * 10))" -ge "$((requests * 8))"
-# Each preset, a function and a format. How workers are started is the same to all: a worker that is spawned, which
-# loads PyTorch anew each time, reads one of a file and one of a folder.
+# Each preset, a function and a format. The layouts do not depend on how workers are started. A spawned worker loads
+# PyTorch anew each time, so that spawned workers read only one layout of a file and one of a folder.
 layouts="caffe lsun mmengine ase deepmd ordered function format ase_folder ocp"
 for start in fork spawn; do
 	[ $start = fork ] || [ -n "${TESTS_LONG:-}" ] || layouts="function ase_folder"

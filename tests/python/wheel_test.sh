@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Tests that pip makes a wheel of the sdist, and that the wheel alone is enough to read through lmdbio.
+# Tests that pip makes a wheel of the sdist, and that the wheel alone suffices to read through lmdbio.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 python=/usr/bin/python3
@@ -9,11 +9,11 @@ python=/usr/bin/python3
 [ ! -e "$top_srcdir/.git" ] || command -v git > /dev/null || skip "no git here, which tells what an sdist of a checkout has"
 unset PYTHONPATH MAKEFLAGS MFLAGS
 export PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
-export CFLAGS=-O0 # what the wheel holds is tested, and not how fast it is
+export CFLAGS=-O0 # the wheel's content is tested, not its speed
 cd "$scratch"
 configure_knows
 
-# pip asks the backend in the source's folder; here the calls are made as pip makes them.
+# pip calls the backend in the source's folder; the calls here are the same.
 (cd "$top_srcdir" && "$python" -B -c 'import sys
 sys.path.insert(0, "python")
 import build_backend
@@ -33,7 +33,7 @@ if [ -n "${TESTS_LONG:-}" ]; then
 	fi
 fi
 
-# README's command, in a virtual environment; pip's own environment for the build would be downloaded.
+# README's command, in a virtual environment; pip would download its own environment for the build.
 site_make "$python"
 mkdir blocks
 "$python" "$top_srcdir/tests/docs/page_blocks.py" "$top_srcdir/README.md" blocks > out
