@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Each function of the public headers is called by an action of pairs_test, or no two threads may call it at once:
-# then it stands in tests/races/alone. A function that its header allows in any thread has an action.
+# Each function of the public headers either has an action in pairs_test that calls it, or is listed in
+# tests/races/alone, because no two threads may call it at once. A function that its header allows in any thread has
+# an action.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$scratch"
 "$top_builddir/tests/races/pairs_test" --functions | tr ' ' '\n' | grep _ | sort > called
 grep -v '^#' "$top_srcdir/tests/races/alone" | cut -d ' ' -f 1 | sort > listed
 
-# declared HEADER...: "any FUNCTION" or "one FUNCTION", as the comment above each says.
+# declared HEADER...: prints "any FUNCTION" or "one FUNCTION", as the comment above each function says.
 declared() {
 	awk '/\/\*/ { comment = ""; inside = 1 }
 		inside { line = $0; sub(/^[ \t]*\*[ \t]?/, "", line); comment = comment " " line }
@@ -29,7 +30,7 @@ sed -n 's/^any //p' found | sort > any
 	echo '#include <lmdb.h>' | $CC -E - | grep -o '\bmdb_[a-z0-9_]*(' | tr -d '('
 } | sort -u > all
 
-# none_of NAME FILE WHY: one case.
+# none_of NAME FILE WHY: one case: the file is empty.
 none_of() {
 	sed "s|.*|# &: $3|" "$2"
 	judge "$1" test ! -s "$2"
