@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Says what this machine's own O_DIRECT reader reaches on a slowfs mount, and
-# whether slowfs stays out of the way: with 16 requests of 1 MiB in flight 0.85 of the bandwidth.
+# Reports the rate of an O_DIRECT reader on a slowfs mount of this machine, and whether slowfs itself is fast enough:
+# with 16 requests of 1 MiB in flight 0.85 of the bandwidth.
 set -eu
 top_srcdir=${top_srcdir:-.}
 # shellcheck source=tests/slowfs/slowfs_lib.sh
@@ -13,7 +13,7 @@ if ! command -v fio >/dev/null; then
 fi
 
 size=$((1024 * 1048576))
-# In memory, where there is room: a disk's own speed is not the question.
+# In memory, if there is room: the disk's own speed must not count.
 if [ -w /dev/shm ] && [ "$(df --output=avail -B1 /dev/shm | tail -n 1)" -gt $((2 * size)) ]; then
 	base=/dev/shm
 else

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # shellcheck shell=sh
-# Shows how a shell test mounts slowfs, asks it and takes it away again.
+# Functions for shell tests that mount slowfs, query it and unmount it.
 #
 #	. "$top_srcdir/tests/slowfs/slowfs_lib.sh"
 #	slowfs_require
@@ -9,14 +9,14 @@
 #	slowfs_drop; slowfs_reset; run-something "$dir/mount/..."; slowfs_stat data.mdb:requests
 #	slowfs_stop
 #
-# SLOWFS names the program, if it is not the one built in this tree. SLOWFS_MOUNT is the mount that
-# slowfs_start made last, and the one that all other functions mean.
+# SLOWFS names the program, if it is not the one built in this tree. SLOWFS_MOUNT is the mount that slowfs_start made
+# last, and on which all other functions act.
 
 SLOWFS=${SLOWFS:-${top_builddir:-.}/tests/slowfs/slowfs}
 SLOWFS_MOUNT=
 
-# Ends the test with 77 where no FUSE file system can be mounted, with 1 where slowfs is missing
-# though it could.
+# slowfs_require: ends the test with 77 where no FUSE file system can be mounted, and with 1 where one can be but
+# slowfs is missing.
 slowfs_require()
 {
 	if ! [ -c /dev/fuse ]; then
@@ -31,7 +31,7 @@ slowfs_require()
 		echo "skipped: /dev/fuse is not for this user"
 		exit 77
 	fi
-	# Bit 21 is CAP_SYS_ADMIN: without it in the bounding set nobody here can mount.
+	# Bit 21 is CAP_SYS_ADMIN: without it in the bounding set no process here can mount.
 	_slowfs_caps=$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status)
 	if [ $((0x$_slowfs_caps >> 21 & 1)) = 0 ]; then
 		echo "skipped: mounting is not allowed here"
@@ -47,7 +47,7 @@ slowfs_require()
 	fi
 }
 
-# slowfs_start BACKING MOUNT [OPTIONS]: returns when MOUNT is mounted.
+# slowfs_start BACKING MOUNT [OPTIONS]: mounts it; returns when MOUNT is mounted.
 slowfs_start()
 {
 	_slowfs_backing=$1
@@ -66,15 +66,15 @@ _slowfs_unmount()
 	fi
 }
 
-# Returns when the daemon is gone: the lock that it holds says so. What a process had open that has
-# ended may be let go a moment later, when its io_uring is taken apart; the daemon waits for that.
+# slowfs_stop: returns when the daemon has ended, as its lock shows. Files of a process that has ended may be closed a
+# moment later, when the kernel takes its io_uring apart; the daemon waits for that.
 slowfs_stop()
 {
 	_slowfs_unmount "-$(_slowfs_lazy)" && _slowfs_wait && rm -f "$SLOWFS_MOUNT.lock" && SLOWFS_MOUNT=
 }
 
-# A mount namespace that any program on this machine has made meanwhile has a mount of its own, which
-# keeps the daemon for as long as that program runs: then the daemon is told to end.
+# A program that has made a mount namespace meanwhile has a copy of the mount, which keeps the daemon for as long as
+# that program runs: then the daemon is told to end.
 _slowfs_wait()
 {
 	for _slowfs_try in 1 2 3; do
@@ -86,7 +86,8 @@ _slowfs_wait()
 	flock -w 60 "$SLOWFS_MOUNT.lock" true
 }
 
-# For a trap: takes away what may be left, in use or not, its daemon alive or dead; never fails.
+# slowfs_abandon, for a trap: removes what may be left, whether in use or not, and whether the daemon is alive or
+# dead; never fails.
 slowfs_abandon()
 {
 	if [ -n "$SLOWFS_MOUNT" ]; then
@@ -110,14 +111,14 @@ slowfs_reset()
 	slowfs_control reset
 }
 
-# Makes the next reads cold: the kernel forgets its pages of the mount, the backing folder's stay.
+# slowfs_drop: makes the next reads cold: the kernel drops its pages of the mount; the backing folder's pages stay.
 slowfs_drop()
 {
 	sync "$SLOWFS_MOUNT"
 	slowfs_control drop
 }
 
-# slowfs_stat requests, slowfs_stat data.mdb:hist_1048576: the number, 0 if it was never counted.
+# slowfs_stat requests, slowfs_stat data.mdb:hist_1048576: prints that counter, 0 if nothing was counted.
 slowfs_stat()
 {
 	awk -v key="$1" '

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks whether LMDB itself, with its locks, works on a slowfs mount.
+# Checks that LMDB itself, with its locks, works on a slowfs mount.
 set -eu
 top_srcdir=${top_srcdir:-.}
 # shellcheck source=tests/slowfs/slowfs_lib.sh

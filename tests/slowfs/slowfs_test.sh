@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# slowfs counts, delays, fails and passes through as it says.
+# Checks that slowfs counts, delays, fails and passes through requests as it claims.
 set -eu
 top_srcdir=${top_srcdir:-.}
 # shellcheck source=tests/slowfs/slowfs_lib.sh
@@ -30,7 +30,7 @@ equal()
 	[ "$2" = "$3" ] || fail "$1: expected $2, found $3"
 }
 
-# within WHAT LOWEST HIGHEST FOUND, also of fractions
+# within WHAT LOWEST HIGHEST FOUND; also for fractions
 within()
 {
 	awk -v low="$2" -v high="$3" -v found="$4" 'BEGIN { exit !(found >= low && found <= high) }' ||
@@ -72,8 +72,8 @@ direct_reads_are_counted_each()
 	equal "small direct reads" 10 "$(slowfs_stat data.mdb:hist_4096)"
 }
 
-# The page cache is not a promise: some systems take back clean pages at any time (DAMON), so that
-# counts of buffered reads have some room.
+# The kernel may drop clean pages at any time (DAMON on some systems), so that counts of buffered reads have some
+# tolerance.
 buffered_reads_come_in_128_kib()
 {
 	cold
@@ -122,9 +122,9 @@ clock_moves_times_of_change_alone()
 	fi
 }
 
-# The model says how long a request waits, and no request waits for less; how much longer the machine
-# lets it wait is not slowfs's affair. parts MOST-IN-FLIGHT LEAST MOST SUM-LEAST SUM-MOST ARGUMENT...:
-# the microseconds that the model gives to the longest and to all of the probe's requests.
+# The model gives each request a time to wait, and no request waits for less; how much longer the machine makes it
+# wait is not judged. parts_wait MOST-IN-FLIGHT LEAST MOST SUM-LEAST SUM-MOST ARGUMENT...: the microseconds that the
+# model gives to the longest of the probe's requests and to all of them.
 parts_wait()
 {
 	expected_inflight=$1 least=$2 most=$3 sum_least=$4 sum_most=$5
@@ -144,7 +144,7 @@ latency_delays_each_and_overlaps()
 	slowfs_control "latency 5000"
 	parts_wait 1 5000 5000 250000 250000 50 4096 1
 	within "us of 50 reads of 5000 us, one by one" 250000 1e12 "$took"
-	# All at once: each has the latency alone, not what is left by the others.
+	# All at once: each request has the whole latency, and none waits for the others.
 	slowfs_control "latency 100000"
 	slowfs_control "hold 16"
 	parts_wait 16 100000 100000 1600000 1600000 16 4096 16
@@ -152,7 +152,7 @@ latency_delays_each_and_overlaps()
 	within "us of 16 reads of 100000 us, all at once" 100000 1e12 "$took"
 }
 
-# One request of 1 MiB has the link for 25 ms, and waits for those before it.
+# One request of 1 MiB takes the link for 25 ms, and waits for those before it.
 bandwidth_is_shared()
 {
 	slowfs_control "latency 0"
@@ -305,7 +305,7 @@ stop_leaves_nothing()
 	[ ! -e "$mount" ] || fail "a transient mount leaves its folder"
 }
 
-# Another program's mount namespace has the mount, too.
+# Another program's mount namespace has a copy of the mount.
 stop_ends_what_is_mounted_elsewhere()
 {
 	unshare -m true 2>/dev/null || return 0
