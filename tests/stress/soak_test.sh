@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Runs a short soak, bounded by rounds; by night one of six minutes, whose figures must be flat.
+# Runs a short soak, bounded by rounds; at night one of six minutes, whose figures must be flat.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 soak=$top_builddir/tests/stress/soak
 export TMPDIR=$scratch
 
-# ends CODE OPTION...: whether a soak ends so.
+# ends CODE OPTION...: whether a soak ends with that code.
 # shellcheck disable=SC2317 # judge calls it
 ends() {
 	local expected=$1 rc=0
