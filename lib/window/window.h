@@ -27,7 +27,8 @@ struct window {
 
 enum { WINDOW_MISSED = 4 };
 
-/* What one snapshot may touch. Each value needs the fields up to `sums`. */
+/* What one snapshot may touch. The fields up to `sums` stand together, because each value needs
+ * them. */
 struct window_view {
 	const uint8_t *base;
 	uint64_t limit; /* below this number a page may be touched */

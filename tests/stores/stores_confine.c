@@ -163,9 +163,9 @@ static int limit(int resource, const char *text)
 	return setrlimit(resource, &most) ? errno : 0;
 }
 
-/* Root has no limit of processes, and the kernel starts no program for a user who is above the
- * limit. So the command runs as a user without any other process; tests that run at the same time
- * must not share that user. */
+/* Root has no limit of processes, and a user above the limit cannot start a program. So the command
+ * runs as a user without any other process; tests that run at the same time must not share that
+ * user. */
 static int no_processes(void)
 {
 	uid_t user = USERS_OF_NONE + (uid_t)getpid();

@@ -9,7 +9,7 @@ stores_alone "$@"
 stores_begin
 make_set img 100 196620
 make_set cifar 5000 3090
-# The limit of processes does not hold for root: there stores_confine reads as another user, who must be able to enter
+# Root has no limit of processes: for root stores_confine reads as another user, and that user must be able to enter
 # the mount.
 others=
 [ "$(id -u)" != 0 ] || others=,allow_other

@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 }
 END
 
-# package DIRECTORY ARGUMENT...: runs pkg-config as a user does who has moved the tree.
+# package DIRECTORY ARGUMENT...: runs pkg-config on a tree that a user has moved.
 package() {
 	PKG_CONFIG_PATH=$1
 	export PKG_CONFIG_PATH
