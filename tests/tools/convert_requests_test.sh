@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks how many requests a conversion sends to its source's storage and that it reads every byte once, and that an
-# import fails if storage fails behind the first page of its list.
+# Checks how many requests a conversion sends to its source's storage and that it reads every byte once, the progress
+# that it shows on slow storage, and that an import fails if storage fails behind the first page of its list.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
@@ -47,6 +47,30 @@ judge copied_over_a_network_is_the_file cmp copy.mdb backing/source/data.mdb
 cp out.zst backing/c.zst
 read_once unpacking c.zst "$convert" -q --to=lmdb mount/c.zst back.mdb
 judge unpacked_over_a_network_is_the_file cmp back.mdb backing/source/data.mdb
+
+# --- progress: a log file gets whole lines, a terminal one line that is overwritten ---
+# A conversion reads for four seconds, however fast the machine is: some lines come before its end.
+slowly() {
+	slowfs_drop
+	"$@"
+}
+slowfs_control "bandwidth 12"
+slowly "$convert" --progress=1 mount/source slow.zst 2> err
+judge progress_in_a_log_is_whole_lines grep -q '^lmdbio-convert:  *[0-9]* % converting .* ratio [0-9.]*, .*/s, .* left$' err
+judge progress_in_a_log_is_not_written_over test "$(tr -cd '\r' < err | wc -c)" -eq 0
+slowly "$python" - "$convert" -f mount/source slow.zst <<'END' > /dev/null
+import os, pty, sys
+with open("terminal", "wb") as to:
+    def keep(fd):
+        data = os.read(fd, 4096)
+        to.write(data)
+        return data
+    pty.spawn(sys.argv[1:], keep)
+END
+judge progress_on_a_terminal_is_written_over grep -q "$(printf '\r').*% converting" terminal
+slowly "$convert" -f --no-progress mount/source slow.zst 2> err
+judge no_progress_is_the_summary_alone test "$(wc -l < err)" -eq 1
+slowfs_control "bandwidth 0"
 
 # --- a read error is neither the end of a list nor the end of a line ---
 mkdir backing/images

@@ -149,24 +149,6 @@ status usual_summary_is_on_standard_error 0 "$convert" large usual.zst
 judge standard_output_stays_empty test ! -s out
 says usual_summary_names_the_target usual.zst
 
-# A log file gets whole lines, a terminal one line that is overwritten.
-slow=(--chunk-size=64k -T1 -15 -f)
-"$convert" "${slow[@]}" --progress=1 large slow.zst 2> err
-judge progress_in_a_log_is_whole_lines grep -q '^lmdbio-convert:  *[0-9]* % converting .* ratio [0-9.]*, .*/s, .* left$' err
-judge progress_in_a_log_is_not_written_over test "$(tr -cd '\r' < err | wc -c)" -eq 0
-"$python" - "$convert" "${slow[@]}" large slow.zst <<'END' > /dev/null
-import os, pty, sys
-with open("terminal", "wb") as to:
-    def keep(fd):
-        data = os.read(fd, 4096)
-        to.write(data)
-        return data
-    pty.spawn(sys.argv[1:], keep)
-END
-judge progress_on_a_terminal_is_written_over grep -q "$(printf '\r').*% converting" terminal
-"$convert" "${slow[@]}" --no-progress large slow.zst 2> err
-judge no_progress_is_the_summary_alone test "$(wc -l < err)" -eq 1
-
 # --- memory ---
 if [ "${with_sanitizer:-no}" = no ]; then
 	# rss COMMAND...: prints the most memory that the command had, in KiB.
