@@ -115,6 +115,9 @@ make_set cifar 20000 3090
 make_set small 400000 100
 slowfs_start "$scratch/backing" "$scratch/mount"
 
+# A scan goes on by page faults until the prefetch thread runs, and each reads 128 KiB. With 5 ms a request few of them
+# fit into the time in which a busy machine gives that thread no processor.
+slowfs_control "latency 5000"
 declare -A whole
 for set in img cifar small; do
 	whole[$set]=$(original scan "$scratch/backing/$set" | seen)
@@ -130,6 +133,7 @@ for set in img cifar; do
 	many 8 "$set" "${whole[$set]}" --nordahead
 done
 nothing_left "many_processes"
+slowfs_control "latency 500"
 
 # All large values in one leaf, with no branch above it.
 make_set leaf 90 196620
