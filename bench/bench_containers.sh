@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Measures what a container costs and brings: making one and undoing it beside zstd on the same
-# file, scanning it from slow storage beside the plain file, and from storage that costs nothing beside
-# the original on the plain file, opening it.
+# Measures the costs and gains of a container: making a container and unpacking it, beside zstd on the same file;
+# scanning it on slow storage, beside the plain file; scanning it on storage without latency, beside the original
+# on the plain file; and opening it.
 #
-# bench_containers.sh [DATA.MDB]: of the file named, or of a made one of 1 GB whose values are half
-# zeroes. Pairs of runs alternate; what is printed are medians and the ratio of medians.
+# bench_containers.sh [DATA.MDB]: measures this file, or one of 1 GB that it makes, whose values are half zeroes.
+# Pairs of runs alternate; each line has the medians of the runs and the ratio of the medians.
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
 . "$(dirname "$0")/../tests/stores/stores_lib.sh"
@@ -19,15 +19,15 @@ set -o pipefail # a command that fails has no time
 convert=$top_builddir/tools/lmdbio-convert
 pairs=${PAIRS:-5}
 
-# timed COMMAND...: seconds, and those of all processors.
+# timed COMMAND...: prints the elapsed seconds and the processor seconds of a command.
 timed() {
 	local TIMEFORMAT='%R %U %S'
 
 	{ time "$@" >/dev/null 2>&3; } 3>&2 2>&1 | awk '{ print $1, $2 + $3 }'
 }
 
-# compare TITLE ASKED BASE OURS: two functions that print seconds, and those of all processors; the ratios are base's
-# to ours, and ours to base's.
+# compare TITLE ASKED BASE OURS: runs two functions in turn that print elapsed and processor seconds. Prints the
+# medians, BASE's elapsed seconds over those of OURS, and the processor seconds of OURS over those of BASE.
 compare() {
 	local i
 
@@ -69,7 +69,7 @@ mkdir "$scratch/backing/huge"
 for ((i = 0; i < pairs; i++)); do
 	field seconds "$(reader --count=0 get "$scratch/backing/huge")"
 done | median | awk '{ printf "mdb_env_open of a container of 100 GiB, and a transaction: %.1f ms, asked < 50\n", $1 * 1000 }'
-# scan_free LIBRARIES SET PROCESSES: seconds from when the first has begun until the last has ended.
+# scan_free LIBRARIES SET PROCESSES: prints the seconds of a scan, from the first process's start to the last one's end.
 scan_free() {
 	local i
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Counts the instructions of warm reads of the same pages in the formats of LMDB 0.9 and 1.0.
 #
-# bench_formats.sh [--most=RATIO] [--library=DIRECTORY]: for each way to read the instructions of one
-# read in either format, and their ratio. With --most the script fails if a ratio is above it, 1.05 for
-# instance. DIRECTORY has the liblmdb.so.0 to count in, if it is not this build's. Needs valgrind; nothing
-# is read ahead, so the counts of two runs are the same.
+# bench_formats.sh [--most=RATIO] [--library=DIRECTORY]: prints, for each way to read, the instructions of one
+# read in either format, and their ratio. With --most the script fails if a ratio is above RATIO, for
+# instance 1.05. DIRECTORY has the liblmdb.so.0 to count in; the default is this build's. Needs valgrind. The
+# library reads nothing ahead, so the counts of two runs are the same.
 set -eu
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
@@ -27,13 +27,13 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export LMDBIO_PREFETCH=0 LMDBIO_NODE=bench-formats-$$
 
-# pages FORMAT OPTION: the same content in that format.
+# pages FORMAT OPTION: writes the made content in that format.
 pages() {
 	mkdir "$scratch/$1"
 	"$top_builddir/tests/data/lmdbio-testdb" "$2=$scratch/made/data.mdb" "$scratch/$1" > /dev/null
 }
 
-# count FORMAT: the counts of all ways to read it, "NAME READS INSTRUCTIONS" a line.
+# count FORMAT: prints a line "NAME READS INSTRUCTIONS" for each way to read that format.
 count() {
 	LD_LIBRARY_PATH=$library valgrind -q --tool=callgrind --callgrind-out-file="$scratch/$1.profile" \
 		"$top_builddir/bench/bench_formats" read "$scratch/$1" > "$scratch/$1.reads"

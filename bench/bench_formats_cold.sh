@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Counts what cold reads of the same pages ask of storage in the formats of LMDB 0.9 and 1.0.
 #
-# bench_formats_cold.sh: for each way to read the requests and the bytes that reached storage, and the
-# seconds, the medians of RUNS (5) alternating runs in either format on lmdbio. Storage is slowfs with
+# bench_formats_cold.sh: prints, for each way to read with lmdbio in either format, the requests and the bytes
+# that reached storage, and the seconds: medians of RUNS (5) alternating runs. Storage is slowfs with
 # LATENCY (500) microseconds a request and BANDWIDTH (1500) MiB/s. The last row opens a data set of one
-# record, reads it and closes, 2,000 times, warm.
+# record, reads the record and closes the data set 2,000 times; all but the first time are warm.
 set -eu
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
@@ -22,7 +22,7 @@ export LMDBIO_NODE=bench-formats-$$
 # Numbers of enum bench_work, for the worker.
 scan=0 get=4 open=9 make=11
 
-# set_make NAME RECORDS BYTES: in both formats.
+# set_make NAME RECORDS BYTES: writes a data set in both formats.
 set_make() {
 	for format in 0.9 1.0; do
 		mkdir -p "$scratch/backing/$format.$1"
@@ -31,7 +31,8 @@ set_make() {
 	done
 }
 
-# run_once FORMAT SET FIELD...: a line of requests, bytes, seconds and what was read.
+# run_once FORMAT SET FIELD...: reads once, and notes a line of requests, bytes, seconds, and the number and the sum
+# of the records.
 run_once() {
 	format=$1 data=$format.$2
 	shift 2
@@ -44,7 +45,7 @@ run_once() {
 	' "$scratch/told" >> "$scratch/runs.$format"
 }
 
-# row NAME SET FIELD...
+# row NAME SET FIELD...: prints the medians of both formats.
 row() {
 	name=$1
 	shift

@@ -1,26 +1,28 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Measures jobs over hosts with a network between them: what they take of storage and of the network, how long
-# an epoch takes, and what a host with a slow or cut network costs the others.
+# Measures jobs over hosts with a network between them: the job's use of storage and of the network, the time of an
+# epoch, and what a host with a slow or cut network costs the other hosts.
 #
 # bench_hosts.sh [RANKSxHOSTS]...: (2x2 4x4 8x8), as root. Hosts are network namespaces of this machine, joined
-# by a bridge (tests/cluster/cluster_lib.sh); MPICH uses TCP. Each host has a mount of slowfs of its own, with a
-# page cache of its own and its part of the bandwidth. Every rank reads each RANKS-th record of the set.
-# SETS="img cifar", SCALE=1 (of 98 and 84 MB), PAIRS=3 runs of each, medians; LATENCY=2000 us, BANDWIDTH=1500
-# MiB/s for all hosts together; SLOW=100mbit, the last host's rate in the way "slow"; CUT=30, per cent of its
-# part that the first host has read when the last host's network goes in the way "cut"; it comes back when all have read.
+# by a bridge (tests/cluster/cluster_lib.sh); MPICH uses TCP. Each host has its own mount of slowfs, with its own
+# page cache and its part of the bandwidth. Every rank reads each RANKS-th record of the set.
+# SETS="img cifar"; SCALE=1 (sets of 98 and 84 MB); PAIRS=3, the runs of each way; LATENCY=2000 us; BANDWIDTH=1500
+# MiB/s for all hosts together; SLOW=100mbit, the last host's rate in the way "slow". CUT=30: in the way "cut" the
+# last host's network goes down when the first host has read that per cent of its part, and comes back when all
+# ranks have read their records.
 #
-# WAYS: original; alone, lmdbio on each host without MPI; job, `lmdbio-run --mpi`; slow; cut; tcp, the bytes that
-# a job moves, moved by plain sockets, without storage and lmdbio; loader, the batch loader's first epoch in random
-# order, and loader-alone, loader-slow, loader-cut. RAW=FILE keeps what each run gave.
+# WAYS: original; alone, lmdbio on each host without MPI; job, `lmdbio-run --mpi`; slow; cut; tcp, plain sockets that
+# move the bytes of a job without storage and lmdbio; loader, the batch loader's first epoch in random
+# order; loader-alone, loader-slow, loader-cut. RAW=FILE keeps the figures of each run.
 #
-# The processors of one machine do the work of all hosts, of the network and of storage. SLOWER=k shows what it
-# would be with k times the processors: storage has k times the latency and a k-th of the bandwidth, and the
+# The processors of one machine do the work of all hosts, of the network and of storage. SLOWER=k shows the times
+# for k times the processors: storage has k times the latency and a k-th of the bandwidth, and the
 # seconds of the epoch are divided by k.
 #
-# Columns: megabytes and requests that reached storage; megabytes that came to all hosts by the network; seconds
-# of the epoch, from the moment at which all ranks have opened the set; of those of the slowest rank that is not
-# on the last host; imbalance, the slowest rank's seconds over the mean; processor seconds of the job with its
+# Columns, which are medians: megabytes and requests that reached storage; megabytes that all hosts received from the
+# network; seconds of the epoch, which begins when all ranks have opened the set; seconds until the last rank ends that
+# is not on the last host; imbalance, the slowest rank's seconds over the mean; processor seconds of the job with its
+# start and end, and of storage.
 # start and end, and of storage.
 # shellcheck disable=SC2034,SC2154
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
@@ -38,7 +40,7 @@ read -r -a ways <<<"${WAYS:-original alone job tcp}"
 declare -A batch=([img]=16 [cifar]=256)
 trap 'cluster_stop; mounts_stop; job_clean' EXIT
 
-# hosts_start HOSTS: each sees its own mount by the same name.
+# hosts_start HOSTS: starts hosts that each see their own mount by the same name.
 hosts_start() {
 	local host
 
@@ -59,7 +61,7 @@ network_bytes() {
 	echo $sum
 }
 
-# Clock ticks of the storage's daemons.
+# storage_ticks: prints the clock ticks that the storage's daemons have used.
 storage_ticks() {
 	local mount
 
@@ -68,7 +70,7 @@ storage_ticks() {
 	done | awk '{ sub(/.*\) /, ""); sum += $12 + $13 } END { print sum }'
 }
 
-# shape_slowly yes|no: the last host's network, both ways.
+# shape_slowly yes|no: slows the last host's network in both directions, or ends that.
 shape_slowly() {
 	local last=$((hosts - 1)) rule
 
@@ -82,7 +84,7 @@ shape_slowly() {
 	fi
 }
 
-# What one rank does. Its line does not go by the launcher's connection, which may be cut.
+# The commands of one rank. Its output goes to a file: the launcher's connection may be cut.
 cat >"$scratch/rank" <<'END'
 #!/bin/sh
 "$READER" --stride="$PMI_SIZE" --first="$PMI_RANK" --no-lock --together="$PMI_SIZE:$TOGETHER" \
@@ -91,7 +93,7 @@ code=$?
 mv "$SEEN/new.$PMI_RANK" "$SEEN/rank.$PMI_RANK"
 exit $code
 END
-# The same bytes by sockets: each host has a part of the set, and gets all others.
+# Moves the same bytes over sockets: each rank has a part of the set, and receives all other parts.
 cat >"$scratch/tcp" <<'END'
 #!/usr/bin/python3
 import os, socket, threading, time
@@ -132,7 +134,7 @@ chmod +x "$scratch/rank" "$scratch/tcp"
 mkdir "$scratch/mount" "$scratch/lines"
 export TOGETHER=$scratch/opened READER=$build/stores_reader MOUNT=$scratch/mount SEEN=$scratch/lines SET SIZE
 
-# job_start COMMAND...: then a command of "time" on its standard error.
+# job_start COMMAND...: runs a job, and writes its processor seconds to $scratch/spent.
 job_start() {
 	TIMEFORMAT="processor %U %S"
 	{ time mpi_job "$ranks" "$hosts" "$@" </dev/null >"$scratch/told" 2>&1; } 2>"$scratch/spent"
@@ -142,11 +144,11 @@ all_have_read() {
 	[ "$(grep -ls -e ' seconds ' -e '^# epoch 0 ' "$SEEN"/rank.* | wc -l)" -eq "$ranks" ]
 }
 
-# The last host's network goes, and comes back when all have read.
+# cut_job COMMAND...: runs a job, cuts the last host's network, and restores it when all ranks have read.
 cut_job() {
 	local job size
 
-	# The moment is found by the first host's part of what is read.
+	# The bytes that the first host has read of its part say when to cut.
 	size=$(file_size "$set")
 	job_start "$@" &
 	job=$!
@@ -163,7 +165,7 @@ cut_job() {
 	wait "$job"
 }
 
-# job_slowly COMMAND...
+# job_slowly COMMAND...: runs a job while the last host's network is slow.
 job_slowly() {
 	local rc=0
 
@@ -196,7 +198,7 @@ job_by_way() {
 	esac
 }
 
-# measure: one line "BYTES REQUESTS NETWORK EPOCH OTHERS IMBALANCE PROCESSOR STORAGE" of $way.
+# measure: runs $way once; prints "BYTES REQUESTS NETWORK EPOCH OTHERS IMBALANCE PROCESSOR STORAGE".
 measure() {
 	local moved ticks
 
@@ -236,7 +238,7 @@ measure() {
 		}' "$SEEN"/rank.* "$scratch/spent"
 }
 
-# row FILE: the medians of its columns.
+# row FILE: prints the medians of FILE's columns.
 row() {
 	local column
 

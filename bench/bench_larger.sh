@@ -3,10 +3,11 @@
 # Times reads of a data set that is larger than all memory of its readers' control group, on slowfs or on a disk.
 #
 # usage: bench_larger.sh [READ...]           default: all; READ is a line of the list below
-# BUILD (build), RUNS (3), MEMORY (96, MiB), RECORDS (1800), VALUE (196620, bytes each) and LATENCY (500, microseconds) are taken
-# from the environment. DISK is a directory on a local disk that is to be read instead of slowfs; what other processes read from
-# that disk is counted as well. Ways alternate: the original, lmdbio through the page cache (LMDBIO_STORE=cache) and lmdbio. Medians:
-# seconds, requests a MiB of what storage gave, MiB that it gave. Root makes the control group.
+# The environment sets BUILD (build), RUNS (3), MEMORY (96, MiB), RECORDS (1800), VALUE (196620, bytes each) and
+# LATENCY (500, microseconds). DISK is a directory on a local disk to read instead of slowfs; other processes' reads
+# from that disk are counted as well. Ways alternate: the original, lmdbio through the page cache
+# (LMDBIO_STORE=cache) and lmdbio. Prints medians: seconds, requests to storage for each MiB that it delivers,
+# and those MiB. Needs root to make the control group.
 top_srcdir=$(cd "$(dirname "$0")/.." && pwd)
 top_builddir=${BUILD:-$top_srcdir/build}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
@@ -36,7 +37,7 @@ else
 fi
 echo "$(($(file_size img) >> 20)) MiB of data, ${MEMORY:-96} MiB of memory"
 
-# Forgets what is in memory, and what was counted.
+# begin_cold: drops the set's pages from memory, and begins the counts anew.
 begin_cold() {
 	if [ -z "${DISK:-}" ]; then
 		cold
@@ -46,7 +47,7 @@ begin_cold() {
 	read -r requests_before _ sectors_before _ <"$counters"
 }
 
-# Requests to storage and bytes that it gave.
+# counted: prints the requests to storage since begin_cold, and the bytes that storage delivered.
 counted() {
 	local requests sectors
 
@@ -58,7 +59,7 @@ counted() {
 	echo "$((requests - requests_before)) $(((sectors - sectors_before) * 512))"
 }
 
-# once WAY READERS ARGUMENTS...: "seconds requests bytes" of readers that begin together.
+# once WAY READERS ARGUMENTS...: prints "SECONDS REQUESTS-PER-MIB MIB" of readers that begin together.
 once() {
 	local way=$1 readers=$2 began i
 	local -a pids=()

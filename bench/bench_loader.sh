@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Measures the batch loader of one node: its rate beside the sequential one, the original's and
-# memory's, and what staging costs and gains.
+# Measures the batch loader of one node: its rate beside those of sequential reading, of the original and of
+# memory, and what staging costs and gains.
 #
-# bench_loader.sh: in the build folder, after `make check` has built the tests' programs, as one who may
-# mount FUSE. RUNS=5; LATENCY=500 us, BANDWIDTH=1500 MiB/s; RECORDS="1500 60000" of img and cifar.
+# bench_loader.sh: runs in the build folder, after `make check` has built the tests' programs, as a user who may
+# mount FUSE. RUNS=5; LATENCY=500 us; BANDWIDTH=1500 MiB/s; RECORDS="1500 60000", of img and cifar.
 #
-# Each figure is the median of the ratios of runs that follow each other, with the least and the most.
+# Each figure is the median of the ratios of consecutive runs, with the least and the greatest ratio.
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 top_builddir=${top_builddir:-$PWD}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
@@ -22,7 +22,7 @@ make_set img "$img" 196620
 make_set cifar "$cifar" 3090
 slowfs_start "$scratch/backing" "$scratch/mount" -o "latency=${LATENCY:-500},bandwidth=${BANDWIDTH:-1500}"
 
-# Seconds of an epoch for a million samples: epoch NUMBER SET ARGUMENT...; others before it, none after.
+# epoch NUMBER SET ARGUMENT...: prints an epoch's seconds for a million samples. Earlier epochs run before it.
 epoch() {
 	local number=$1 set=$2
 
@@ -35,7 +35,7 @@ epoch() {
 		for (i = 1; i < NF; i++) if ($i == "seconds") print $(i + 1) * 1e6 / $4 }' "$scratch/out"
 }
 
-# The same of the original, which gets some of the records at random.
+# original_random SET RECORDS: prints the same for the original, which gets a tenth of the records at random.
 original_random() {
 	local begun ended some=$(($2 / 10))
 
@@ -46,7 +46,7 @@ original_random() {
 	awk -v ns=$((ended - begun)) -v some=$some 'BEGIN { printf "%.4f\n", ns / 1e3 / some }'
 }
 
-# A policy of the simulator's, run: policy FIELD ARGUMENT...
+# policy FIELD ARGUMENT...: runs a policy of the simulator's, and prints a field of its result.
 policy() {
 	local field=$1
 
@@ -56,7 +56,7 @@ policy() {
 		"$@" "$scratch/mount/img" | sed "s/.*\"$field\": \([0-9.]*\).*/\1/"
 }
 
-# compare FIGURE ASKED ONE OTHER: commands that print seconds; the other's over the one's.
+# compare FIGURE ASKED ONE OTHER: runs two commands that print seconds; prints the ratios of OTHER's to ONE's.
 compare() {
 	local run ratios="" one other
 
@@ -78,7 +78,7 @@ for set in img cifar; do
 	compare "$set, in memory: rate of epoch 2 over memory's" ">= 0.9" \
 		"epoch 1 $scratch/mount/$set --batch=$batch" "epoch 1 $scratch/backing/$set --batch=$batch"
 done
-# Half of the records stay in memory, which the others must pass through; what is computed takes as long
+# Half of the records stay in memory, and the other half must pass through the rest of memory. Computing takes as long
 # as storage at 300 MiB/s would.
 export LMDBIO_MEMORY=$(($(file_size img) * 4 / 5))
 compare "img, half resident, opportunistic: over memory's" ">= 0.95" \
@@ -101,8 +101,7 @@ compare "cifar, twice the memory, shuffled: over the original" ">= 10" "$shuffle
 	"original_random cifar $cifar"
 
 export LMDBIO_MEMORY=32M
-# What is computed takes as long as storage at 300 MiB/s would. Where nothing is, there is nothing that staging
-# could be overlapped with.
+# Computing takes as long as storage at 300 MiB/s would. Without computing, staging has nothing to overlap with.
 for step in 20000 0; do
 	plain="epoch 0 $scratch/mount/img --batch=32 --compute=$step"
 	asked="<= 1.05"

@@ -3,13 +3,13 @@
 # Measures what the batch loader of a job gains when the nodes keep records for each other, over
 # real MPI on slowfs.
 #
-# bench_loader_mpi.sh [NODES]...: (1 2 4), one rank each. SETS="img cifar", RECORDS="400 16000";
-# LATENCY=500 us, BANDWIDTH=1500 MiB/s; COMPUTE=2000 us a batch; EPOCHS=4. In the build folder.
+# bench_loader_mpi.sh [NODES]...: (1 2 4), in the build folder, one rank a node. SETS="img cifar"; RECORDS="400 16000";
+# LATENCY=500 us; BANDWIDTH=1500 MiB/s; COMPUTE=2000 us a batch; EPOCHS=4.
 #
-# Ways: alone, every node reads for itself (the program asks MPI for no threads); together. No node has
-# memory for all of the set, but all together, from two on. Columns: bytes that reached storage over the
-# set's; seconds of the first epoch and of the last; of those the slowest rank's seconds of waiting;
-# part of the records' bytes that were in the reader's own memory in the whole run.
+# Ways: alone, every node reads for itself (the program asks MPI for no threads); together, nodes keep records for each
+# other. From two nodes on, no node has memory for the whole set, but all nodes together do. Columns: bytes that
+# reached storage over the set's; seconds of the first epoch and of the last; in each of them the seconds that the
+# slowest rank waits; part of the records' bytes that were in the reader's own memory in the whole run.
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
 . "$(dirname "$0")/../tests/stores/stores_lib.sh"
@@ -32,7 +32,7 @@ done
 slowfs_start "$scratch/backing" "$scratch/mount" \
 	-o "latency=${LATENCY:-500},bandwidth=${BANDWIDTH:-1500}"
 
-# field EPOCH NAME: of that epoch's lines, the largest.
+# field EPOCH NAME: prints the largest value of a field in that epoch's lines.
 field() {
 	sed -n "s/^# epoch $1 .* $2 \([0-9]*\) .*/\1/p" "$scratch/out" | sort -n | tail -n 1
 }
@@ -45,7 +45,7 @@ for set in "${sets[@]}"; do
 			flag=--quiet
 			[ $way = together ] || flag="--quiet --single"
 			cold
-			# A quarter more than its part, and what batches and reads take beside.
+			# One and a half times the node's part of the set, and 24 MiB: batches and reads need some too.
 			# shellcheck disable=SC2086
 			LMDBIO_MEMORY=$((size * 3 / 2 / nodes + (24 << 20))) mpi_job "$nodes" "$nodes" \
 				"$program" $flag --batch="${batch[$set]}" --epochs="$epochs" \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # shellcheck shell=bash disable=SC2034,SC2154
-# Gives each node of a benchmark a mount of slowfs of its own, and with it a page cache, and measures jobs on them.
+# Gives each node of a benchmark its own mount of slowfs, and with it a page cache, and measures jobs on the mounts.
 # Sourced, after stores_lib.sh; the set's folder is $set.
 mounts=()
 
@@ -11,7 +11,8 @@ mounts_stop() {
 	mounts=() SLOWFS_MOUNT=''
 }
 
-# mounts_start NODES LATENCY BANDWIDTH: of us, and MiB/s for all nodes together.
+# mounts_start NODES LATENCY BANDWIDTH: mounts slowfs for each node. LATENCY is in microseconds a request, BANDWIDTH in
+# MiB/s for all nodes together.
 mounts_start() {
 	local node
 
@@ -28,7 +29,7 @@ each_cold() {
 	done
 }
 
-# counted KEY: the sum over all nodes, of the set that is being read.
+# counted KEY: prints the sum of a slowfs count of $set's data file over all nodes.
 counted() {
 	local sum=0
 
@@ -38,7 +39,7 @@ counted() {
 	echo $sum
 }
 
-# ways_measure: measure(), $pairs times for each of $ways in alternation, of $set on nodes of this $shape; then a
+# ways_measure: calls measure() $pairs times for each of $ways in alternation, for $set on nodes of this $shape; then
 # row() for each way.
 ways_measure() {
 	local pair

@@ -1,24 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Measures what a job of several nodes asks of storage and how long it waits, with the original in
-# every rank, with lmdbio in every node alone, and with the ways of reading together.
+# Measures what a job of several nodes asks of storage and how long it waits: with the original in every rank, with
+# lmdbio in every node alone, and with the ways in which nodes read together.
 #
 # bench_mpi.sh [RANKSxNODES]...: (1x1 2x2 4x4 8x4). Every rank reads each RANKS-th record of the set.
-# Nodes are made of this machine; each has a mount of slowfs of its own, and with it a page cache of its
-# own, and its part of the bandwidth. SETS="img cifar", SCALE=1 (of 98 and 84 MB), PAIRS=3 runs of
-# each, medians; LATENCY=500 us, BANDWIDTH=1500 MiB/s for all nodes; WAYS to name some of the ways, or
-# one that is not of the usual ones: nordahead, the original with MDB_NORDAHEAD, which takes long.
-# FORMAT=0.9 or 1.0: the same content in pages twice as large of that LMDB's format; the original reads 0.9.
+# All nodes are on this machine; each has its own mount of slowfs, and with it its own page cache and its part of the
+# bandwidth. SETS="img cifar"; SCALE=1 (sets of 98 and 84 MB); PAIRS=3, the runs of each way; LATENCY=500 us;
+# BANDWIDTH=1500 MiB/s for all nodes together. WAYS names some of the ways; one more way runs only if it is
+# named: nordahead, the original with MDB_NORDAHEAD, which takes long.
+# FORMAT=0.9 or 1.0: the same content in the format of that LMDB, in pages twice as large; the original reads only 0.9.
 #
-# Columns: megabytes and requests that reached storage; seconds of the epoch, from the moment at which all
-# ranks have opened the set to the last record of the last rank, with the staging before it; seconds of
-# the job, which are the epoch's and what it takes to start and end mpiexec, MPI and the programs (the
-# staging's, too); imbalance, the time that the slowest rank has waited over the average, in the staging
-# if there is one, else in the epoch; processor seconds of the job and its staging, their start included and
-# storage's not, for each GB of the set. RAW=FILE keeps what each run gave.
+# Columns, which are medians: megabytes and requests that reached storage; seconds of the epoch, from the moment when
+# all ranks have opened the set to the last record of the last rank, and of the staging before it; seconds of
+# the job: the epoch, and the start and end of mpiexec, MPI and the programs (those of the staging,
+# too); imbalance, the slowest rank's seconds over the average, in the staging if there is one, else in
+# the epoch; processor seconds of the job and its staging, with their start but without storage's, for each GB of the
+# set. RAW=FILE keeps the figures of each run.
 #
-# The processors of one machine do the work of all nodes and of the storage, which bounds the epoch of
-# who waits little. SLOWER=k shows what it would be with k times the processors: storage has k times the
+# The processors of one machine do the work of all nodes and of the storage, which bounds the epoch of a job
+# that waits little. SLOWER=k shows the times for k times the processors: storage has k times the
 # latency and a k-th of the bandwidth, and the seconds of the epoch are divided by k.
 # shellcheck disable=SC2034
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
@@ -40,19 +40,19 @@ stage=$top_builddir/tools/lmdbio-stage
 run=$top_builddir/tools/lmdbio-run
 trap 'mounts_stop; stores_clean' EXIT
 
-# job COMMAND...: on $ranks ranks of $nodes nodes.
+# job COMMAND...: runs a job of $ranks ranks on $nodes nodes.
 job() {
 	MPIR_CVAR_NUM_CLIQUES=$nodes MPIR_CVAR_CLIQUES_BY_BLOCK=1 timeout -k 5 600 \
 		mpiexec -n "$ranks" "$@" </dev/null
 }
 
-# node COMMAND...: what a rank runs sees its node's mount, by the same name on all nodes.
+# node COMMAND...: runs a rank's command on its node's mount, which has the same name on all nodes.
 cat >"$scratch/node" <<'END'
 #!/bin/bash
 exec unshare -m bash -c 'mount --bind "$MOUNT$1" "$MOUNT" && shift && exec "$@"' - \
 	$((PMI_RANK * NODES / PMI_SIZE)) "$@"
 END
-# What one rank does: reads its records.
+# The commands of one rank, which reads its records.
 cat >"$scratch/rank" <<'END'
 #!/bin/bash
 node=$((PMI_RANK * NODES / PMI_SIZE))
@@ -65,7 +65,7 @@ chmod +x "$scratch/node" "$scratch/rank"
 mkdir "$scratch/mount"
 export TOGETHER=$scratch/opened NODES READER=$build/stores_reader MOUNT=$scratch/mount SET ALONE STAGED READER_OPTION
 
-# staging OPTION...: to a directory of each node; $before is how many seconds that took.
+# staging OPTION...: stages the set to a directory of each node; sets $before to the seconds that this takes.
 staging() {
 	local node
 
@@ -79,7 +79,7 @@ staging() {
 }
 
 
-# What each way does before the programs start, and what it starts them with.
+# way_prepare WAY: does what the way needs before the programs start, and sets $launch to the command before them.
 way_prepare() {
 	ALONE='' STAGED='' READER_OPTION='' before=0
 	: >"$scratch/staged"
@@ -98,12 +98,12 @@ way_prepare() {
 	esac
 }
 
-# spent: processor seconds of all processes that have ended below this shell.
+# spent: prints the processor seconds of all processes that have ended below this shell.
 spent() {
 	awk -v hz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($14 + $15) / hz }' "/proc/$$/stat"
 }
 
-# measure: one line "BYTES REQUESTS EPOCH JOB IMBALANCE PROCESSOR" of $way.
+# measure: runs $way once, and prints a line "BYTES REQUESTS EPOCH JOB IMBALANCE PROCESSOR".
 measure() {
 	local began cpu_before
 
@@ -139,7 +139,7 @@ measure() {
 		}' "$scratch/staged" "$scratch/lines"
 }
 
-# row FILE: the medians of its columns.
+# row FILE: prints the medians of FILE's columns.
 row() {
 	local column
 

@@ -7,14 +7,14 @@ usage: bench_papers.py make DIRECTORY RECORDS BYTES
 
 `make` writes the data set, and DIRECTORY.places: the page of the file where each value begins.
 `read` runs READERS processes on each node. A node is a DIRECTORY: the data set as that node sees it.
-All begin at once. WAY is one of:
+All processes begin at once. WAY is one of:
 lmdb  each reader steps through a map of its own, and reads its part of each batch
-lmm   the first reader of each node does
-dm    it touches its part alone, in the map, as if it had guessed its place right
-dio   the first reader of all steps over everything; then as prov
+lmm   the first reader of each node does so
+dm    the first reader of each node touches its part alone, in the map, as if it had guessed its place right
+dio   the first reader of all steps over all records; then as prov
 prov  the first reader of each node reads its part of each batch by one pread()
-coal  it reads its part of all batches by one pread()
-What the papers' processes tell each other is left out: it is no request to storage.
+coal  the first reader of each node reads its part of all batches by one pread()
+The messages between the papers' processes are left out: they are no requests to storage.
 bench/bench_papers.sh counts the requests of all ways on slowfs.
 """
 import array
@@ -30,7 +30,7 @@ PAGE = 4096
 
 
 def places_of(path, records, length):
-    """Finds each value in the file: by its address, and that of the map."""
+    """Returns each value's page in the file: the value's address less that of the map, in pages."""
     found = array.array("I")
     with lmdb.open(path, readonly=True, lock=False) as env, env.begin(buffers=True) as txn:
         values = [value for _, value in txn.cursor()]
@@ -44,7 +44,7 @@ def places_of(path, records, length):
 
 
 def address_of(view):
-    """The address of a read-only buffer."""
+    """Returns the address of a read-only buffer."""
     class Buffer(ctypes.Structure):
         _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t),
                     ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
@@ -111,7 +111,7 @@ def read_parts(path, places, pages, batch, node, nodes):
 
 def read(way, path, places, numbers):
     nodes, readers, batch, node, reader = numbers
-    # A value's pages: neighbours in the file tell, all values have as many.
+    # All values have the same number of pages: the least distance between neighbours in the file.
     pages = min(b - a for a, b in zip(places, places[1:]) if b > a)
     if way == "lmdb":
         step_through(path, batch, node * readers + reader, nodes * readers)

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Counts what each way of LMDBIO's papers asks of storage here, beside what lmdbio-sim says.
+# Counts what each way of LMDBIO's papers asks of storage here, beside the model of lmdbio-sim.
 #
 # usage: bench_papers.sh [READERSxNODES]...   (1x1 2x1 4x1 8x1 2x2 4x2 4x4 8x4)
-# A node is a mount of slowfs, with a page cache of its own. RECORDS (12288), BYTES (3090) and WAYS (lmdb
-# lmm dm dio prov coal) are taken from the environment. A batch is as many records as there are readers,
-# times RUN (1). A line for each: requests, bytes, both modelled, and the larger of both deviations.
-# MOST=PERCENT ends with 1 if a deviation is larger. Needs python3-lmdb.
+# A node is a mount of slowfs, with its own page cache. RECORDS (12288), BYTES (3090) and WAYS (lmdb
+# lmm dm dio prov coal) are taken from the environment. A batch has RUN (1) records for each reader.
+# Prints a line for each way: requests, bytes, both as modelled, and the larger of both deviations.
+# With MOST=PERCENT the script exits with 1 if a deviation is larger. Needs python3-lmdb.
 # shellcheck disable=SC2034
 set -eu
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
@@ -25,7 +25,7 @@ set=set wrong=0
 
 trap 'mounts_stop; stores_clean' EXIT
 
-# job WAY: all readers at once, none of what they read in memory.
+# job WAY: runs all readers at once, with none of their data in memory.
 job() {
 	each_cold
 	$python "$top_srcdir/bench/bench_papers.py" read "$1" "$scratch/places" "$readers" "$batch" \

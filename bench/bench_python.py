@@ -4,11 +4,11 @@
 
 usage: bench_python.py [--runs N]
 
-Makes data sets of 100 B, 3 KB and 100 KB a record in a temporary folder, and prints, from memory and
-in microseconds a record, the least of N epochs: py-lmdb's txn.get() in a shuffled order, and the
-loader's batches with every key and value taken as a memoryview; elapsed time, and processor time of all
-threads. LIBLMDBIO names lmdbio's liblmdb.so.0, and PYTHONPATH the package, where they are not
-installed.
+Makes data sets of 100 B, 3 KB and 100 KB a record in a temporary folder, and reads them from memory in
+two ways: by py-lmdb's txn.get() in a shuffled order, and by the loader's batches, with every key and
+value taken as a memoryview. Prints the least of N epochs, in microseconds a record: elapsed time, and
+processor time of all threads. LIBLMDBIO names lmdbio's liblmdb.so.0, and PYTHONPATH the package, if
+they are not installed.
 """
 import argparse
 import os
@@ -33,7 +33,7 @@ def make(path, size, records):
 
 
 def gets(path, records):
-    """py-lmdb's epoch: called, it gets each record once."""
+    """Returns py-lmdb's epoch: a function that gets each record once."""
     env = lmdb.open(path, readonly=True, lock=False)
     txn = env.begin()
     keys = [b"%08d" % i for i in range(records)]
@@ -46,7 +46,7 @@ def gets(path, records):
 
 
 def batches(path, _):
-    """The loader's epoch."""
+    """Returns the loader's epoch: a function that takes each record of all batches."""
     loader = lmdbio.Loader(path, 256, lock=False)
 
     def epoch(number):
@@ -57,7 +57,7 @@ def batches(path, _):
 
 
 def least(epoch, records, runs):
-    """Elapsed and processor microseconds a record."""
+    """Returns the least elapsed and processor microseconds a record."""
     taken = []
     for number in range(runs):
         before = time.perf_counter(), time.process_time()
@@ -67,7 +67,7 @@ def least(epoch, records, runs):
 
 
 def import_seconds(module):
-    """Processor seconds of an import in a process of its own."""
+    """Returns the processor seconds of an import in a process of its own."""
     program = f"import time; before = time.process_time(); import {module}; print(time.process_time() - before)"
     return float(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)
 

@@ -6,7 +6,7 @@ usage: bench_sampler.py make DIRECTORY [--records N] [--bytes N]
        bench_sampler.py read DIRECTORY [--readahead] [--announce] [--workers N] [--batch N]
 
 `read` prints records a second, processor seconds of the process and its workers, and a digest of
-the values, in which their order does not count. With --announce the indices go through
+the values that does not depend on their order. With --announce the indices go through
 lmdbio.torch.AnnouncingSampler. bench/bench_sampler.sh runs all ways on slowfs.
 """
 import argparse
@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 
 class Records(Dataset):
-    """As PyTorch users write it: opened at first use in the worker, a get() for each record."""
+    """Reads as PyTorch users' data sets do: a worker opens the file at first use, and calls get() for each record."""
 
     def __init__(self, path, records, readahead):
         self.path, self.records, self.readahead, self.txn = path, records, readahead, None

@@ -4,8 +4,9 @@
 #
 # usage: bench_sampler.sh [LATENCY...]       microseconds a request; default 500 2000
 # RECORDS (20000), BYTES (100000), WORKERS (4), RUNS (3), WAYS (all), FOLDER (a new one in /var/tmp)
-# and BUILD (build) are taken from the environment. A line for each run; the ways alternate.
-# FORMAT=0.9 or 1.0: the same content in pages twice as large of that LMDB's format; py-lmdb alone reads 0.9.
+# and BUILD (build) are taken from the environment. Prints a line for each run; the ways alternate.
+# FORMAT=0.9 or 1.0: the same content in the format of that LMDB, in pages twice as large; py-lmdb without lmdbio
+# reads only 0.9.
 # Needs python3-lmdb and python3-torch.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)

@@ -7,19 +7,21 @@ usage: bench_shards.py make DIRECTORY [--records N] [--bytes N]
                        [--local DIRECTORY] [--cache BYTES] [--storage FILE]
 
 `make` writes DIRECTORY/lmdb for lmdbio-convert, DIRECTORY/mds and DIRECTORY/tar. BITS bits (from the
-environment; 4) of each byte of a record are random, so that zstd has to decode every byte of it. `read` prints a line
-for each epoch: records a second, processor seconds of all processes, a digest in which the order of
-records does not count, and with --storage, slowfs's statistics, requests and bytes. WAY is one of:
+environment; 4) of each byte of a record are random, so that zstd has to decode every byte of it. `read`
+prints a line for each epoch: records a second, processor seconds of all processes, a digest that does
+not depend on the order of the records, and with --storage, slowfs's statistics, requests and bytes. WAY
+is one of:
 
 get     py-lmdb in forked workers: a cursor, or a transaction and a get() for each record of a full shuffle
 loader  lmdbio.Loader in one process, its order `sequential` or `shuffle`
 mds     shards in MosaicML Streaming's format (MDS, 64 MiB of records, zstd), as StreamingDataset reads
-        them: a thread of each worker copies the shards of the next 512 samples to --local and unpacks
-        them there, the coldest shards leave where --cache bytes are exceeded, and a sample is opened,
-        sought and read in its unpacked shard. Shuffled, it is a full shuffle, as its default order is
-        for fewer than 262,144 samples
+        them: a thread of each worker unpacks the shards of the next 512 samples into --local, and removes
+        the coldest shards there when they exceed --cache bytes; for each sample the worker opens the
+        unpacked shard, seeks and reads. The shuffled order is a full shuffle, as StreamingDataset's
+        default order is for fewer than 262,144 samples
 tar     tar shards of 64 MiB of records, compressed by zstd, as WebDataset reads them: zstd's pipe into
-        tarfile; shuffled, the shards' order and a buffer of 1,000 samples are: no full shuffle
+        tarfile. The shuffled order is no full shuffle: it shuffles the shards, and the samples in a
+        buffer of 1,000
 
 bench/bench_shards.sh runs all ways on slowfs.
 """
@@ -46,7 +48,7 @@ BITS = int(os.environ.get("BITS", "4"))
 
 
 class Zstd:
-    """libzstd, which Python 3.11 has no module of. Calls of ctypes run beside other threads."""
+    """Calls libzstd, for which Python 3.11 has no module. Other threads run during the calls of ctypes."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libzstd.so.1")
@@ -76,13 +78,13 @@ def key_of(record):
 
 
 def value_of(record, length):
-    """Letters of which each says BITS bits."""
+    """Returns letters, each of which holds BITS random bits."""
     digits = random.Random(record).randbytes((length + 1) // 2).hex()[:length]
     return digits.translate({ord(digit): format(int(digit, 16) % 2**BITS, "x") for digit in set(digits)}).encode()
 
 
 def digest_of(value):
-    """Of some bytes of each page."""
+    """Returns a digest of some bytes of each page of a value."""
     return int.from_bytes(hashlib.blake2b(bytes(value[::509]), digest_size=8).digest(), "little")
 
 
@@ -146,7 +148,7 @@ def make(options):
 # Reading: each way yields the values of a worker's part of an epoch.
 
 def part_of(count, order, seed, worker, workers):
-    """A worker's positions: a run of them in order, or every so manyth of a full shuffle."""
+    """Returns a worker's positions: consecutive ones, or each `workers`-th of a full shuffle."""
     if order == "sequential":
         return list(range(count * worker // workers, count * (worker + 1) // workers))
     every = list(range(count))
@@ -193,7 +195,7 @@ class Loader:
 
 
 class Mds:
-    """The local copies belong to all workers: `state` and `used` are in memory that they share."""
+    """Keeps local copies that belong to all workers: `state` and `used` are in shared memory."""
 
     ABSENT, COMING, LOCAL = range(3)
 
@@ -215,7 +217,7 @@ class Mds:
         return os.path.join(self.options.local, self.shards[number]["raw_data"]["basename"])
 
     def make_room(self, number):
-        """With the condition's lock held: the coldest shards go."""
+        """Removes the coldest shards. The caller holds the condition's lock."""
         while self.options.cache:
             there = [n for n, state in enumerate(self.state) if state != self.ABSENT]
             if sum(self.shards[n]["raw_data"]["bytes"] for n in there) <= self.options.cache:
@@ -319,7 +321,7 @@ def spent():
 
 
 def storage(options):
-    """What slowfs has been asked for: requests and bytes."""
+    """Returns the requests that slowfs has served, and their bytes."""
     if not options.storage:
         return None
     with open(options.storage) as file:
@@ -328,7 +330,7 @@ def storage(options):
 
 
 def work(way, worker, orders, answers):
-    """A worker: for each byte that it is sent one epoch; it answers with a line."""
+    """Runs a worker: for each byte that it receives it reads an epoch and answers with a line."""
     way.begin()
     epoch = 0
     while os.read(orders, 1):

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Times epochs over containers beside MDS and tar shards of the same records, on slowfs.
 #
-# bench_shards.sh [WAY/ORDER/MEMORY...]: EPOCHS (2) of each; WAY is get, loader, mds or tar (bench_shards.py),
-# ORDER sequential or shuffled, MEMORY all or half: whether lmdbio's budget, or what MDS may unpack,
-# holds all records; or group: all is as it is by default in a control group of GROUP (192) MiB.
-# get/shuffled/half/128k reads a container with chunks of 128 KiB; others have the default. IO=direct,
-# or another LMDBIO_IO, is lmdbio's alone.
+# bench_shards.sh [WAY/ORDER/MEMORY...]: runs EPOCHS (2) of each; WAY is get, loader, mds or tar (bench_shards.py),
+# ORDER sequential or shuffled, MEMORY all, half or group. With all, lmdbio's budget and the shards that MDS may unpack
+# hold all records, with half, half of them; with group both have their defaults in a control group of GROUP (192) MiB.
+# get/shuffled/half/128k reads a container with chunks of 128 KiB; other rows read one with chunks of 1 MiB. IO=direct,
+# or another LMDBIO_IO, applies to lmdbio alone.
 # RECORDS (6000), BYTES (100000), RUNS (3), WORKERS (2), LATENCY (500), BANDWIDTH (1500), FOLDER (a
-# new one in /dev/shm) and BUILD (build) are taken from the environment. A line for each epoch of each
-# run; then the medians. The ways alternate. Needs python3-lmdb, the command zstd and libzstd.
+# new one in /dev/shm) and BUILD (build) are taken from the environment. Prints a line for each epoch of each
+# run, and then the medians. The ways alternate. Needs python3-lmdb, the command zstd and libzstd.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 top_builddir=${BUILD:-$top/build}
@@ -34,7 +34,7 @@ du -sb "$set_folder"/* | sed "s|$set_folder/||" | awk '{ printf "%s %d bytes\n",
 rm -r "$set_folder/lmdb"
 [ $# -gt 0 ] || set -- {tar,mds,get,loader}/{sequential,shuffled}/{all,half} {get,loader}/shuffled/half/128k
 
-# epochs WAY ORDER MEMORY [CHUNK]
+# epochs WAY ORDER MEMORY [CHUNK]: runs the epochs of a row.
 epochs() {
 	local way=$1 half=$((records * bytes / 2)) set=packed-${4:-1m}
 	local options=(--order "$2" --workers "${WORKERS:-2}" --epochs "${EPOCHS:-2}" --storage "$folder/mount/.slowfs/stats")

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Measures how long a job takes that does nothing, without lmdbio, with MPI alone, and under
-# lmdbio-run --mpi: the difference is what a job's start costs.
+# Measures how long a job takes that does nothing: without lmdbio, with MPI alone, and under lmdbio-run with and without
+# --mpi. The differences are what a job's start costs.
 #
-# bench_start.sh [RANKS]: (4). RUNS=25 of each in turn, medians in milliseconds. "mpi" begins MPI, finds its
-# place among the ranks and ends MPI; "program" is started by lmdbio-run without MPI.
+# bench_start.sh [RANKS]: (4). RUNS=25 of each in turn; prints medians in milliseconds. "mpi" begins MPI, finds its
+# place among the ranks and ends MPI; lmdbio-run starts "program" without MPI.
 set -eu
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
@@ -16,7 +16,7 @@ times=$(mktemp -d)
 trap 'rm -rf "$times"' EXIT
 export LMDBIO_NODE=bench-start-$$
 
-# job NAME COMMAND...
+# job NAME COMMAND...: runs a job, and notes its time in tenths of a millisecond.
 job() {
 	local name=$1 began ended
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: OLDAP-2.8
-"""Writes a data set with records of the sizes that a model of MLPerf Storage has, divided by a number.
+"""Writes a data set whose records have the sizes of a model of MLPerf Storage, divided by a number.
 
 usage: bench_train.py MODEL DIVISOR BYTES DIRECTORY
 """

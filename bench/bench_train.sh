@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Finds how many emulated accelerators are fed from slowfs: lmdbio-bench --train with the models scaled to this machine.
+# Finds how many emulated accelerators slowfs can feed: lmdbio-bench --train with the models scaled to this machine.
 #
 # usage: bench_train.sh [MODEL...]           unet3d resnet50 cosmoflow; default all
-# Records are a 64th (unet3d), all (resnet50) or a quarter (cosmoflow) of the model's, and an accelerator wants 200 MB a
+# A record is a 64th (unet3d), all (resnet50) or a quarter (cosmoflow) of the model's, and an accelerator wants 200 MB a
 # second of storage that gives 1,500 MiB. SIZE (4096, MiB of data), MEMORY (800, MiB for all readers), LATENCY
-# (500, microseconds a request), SECONDS_EACH (55, of a model), ONLY (all ways), FOLDER (a new one in /var/tmp, which is
-# removed; one that is named is kept and used again) and BUILD (build) are taken from the environment.
+# (500, microseconds a request), SECONDS_EACH (55, for each model), ONLY (all ways), FOLDER and BUILD (build) are taken
+# from the environment. A folder that FOLDER names is kept and used again; the default is a new one in /var/tmp, which
+# is removed.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$top/build}
