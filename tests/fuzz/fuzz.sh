@@ -4,8 +4,8 @@
 # usage: fuzz.sh BUILD tests/fuzz/fuzz_NAME [SECONDS [libFuzzer's options]]
 #
 # BUILD is a build tree in which `make check` has built the target. In BUILD/tests/fuzz/libfuzzer/ a second
-# tree is configured, once for all targets, so that the fuzzer sees the branches of the whole library; the
-# corpora and what was found are kept beside it. A corpus begins with the target's own examples.
+# tree is configured, once for all targets, so that the fuzzer sees the branches of the whole library. The corpora and
+# the inputs that fail are kept beside that tree. A corpus begins with the target's own examples.
 set -eu
 [ $# -ge 2 ] || { sed -n 4p "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd) target=$2 seconds=${3:-60} name=${2##*/fuzz_}

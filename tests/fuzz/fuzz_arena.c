@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Feeds the table of shared memory as another process may have written it, torn or on purpose, before this one attaches and
- * between its calls, and checks that every call returns, without a signal.
+/* Feeds tables of shared memory that another process may have written, torn or on purpose, and
+ * checks that every call of the arena returns, without a signal. The table changes before this
+ * process attaches and between its calls.
  *
- * A step is 8 bytes: what (1), a chunk or bits (1), where in a part of the table (2), a value (4). Steps in front of
- * the first call of the arena's are made before attaching. */
+ * A step is 8 bytes: an edit or a call (1), a chunk or bits (1), an offset in a part of the table
+ * (2), a value (4). Steps before the arena's first call are made before attaching. */
 #include "fuzz_driver.h"
 
 #include "arena/arena_private.h"
@@ -20,7 +21,7 @@ enum { EDIT_HEAD, EDIT_ROW, EDIT_READY, EDIT_GROUP, EDIT_PINS, EDIT_WISHES, EDIT
 
 const struct fuzz_weight fuzz_weight = {.stride = STEP, .front = 4, .mutations = 1000, .most = STEPS_MOST * STEP};
 
-/* A part of the table, and its bytes. */
+/* Returns a part of the table; *size: its bytes. */
 static uint8_t *part(const struct arena *arena, unsigned kind, uint8_t row, size_t *size)
 {
 	switch (kind) {
@@ -141,7 +142,7 @@ static struct arena *attach(void)
 	return arena;
 }
 
-/* As the process does that finds the other one's memory. */
+/* Joins the other arena's memory, as a process does that finds it. */
 static bool join(struct arena *arena, const struct arena *other)
 {
 	struct arena_head head;
@@ -155,7 +156,7 @@ static bool join(struct arena *arena, const struct arena *other)
 	if (arena_adopt(arena, fd))
 		return false;
 	atomic_store(&arena->limit, arena->budget);
-	atomic_store(&arena->refresh_at, UINT64_MAX); /* other arenas of the machine are not looked for */
+	atomic_store(&arena->refresh_at, UINT64_MAX); /* look for no other arenas of the machine */
 	return true;
 }
 
@@ -182,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* Each kind of edit before and after the calls that every reader makes. */
+/* Makes each kind of edit before and after the calls that every reader makes. */
 uint8_t *fuzz_example(unsigned number, size_t *size)
 {
 	static const uint8_t calls[] = {8, 4, 0, 7, 2, 6, 1, 3, 12, 9, 10, 11, 13, 14, 15, 5};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks that no bytes in the place of a chunk's frame make the decoder crash
- * or be believed against zstd's own word, nor a writer that goes on with a partial file. The input
- * is the size that the chunk should have (2 bytes), whether there is a dictionary (1), and frames.
+ * or return other data than zstd's own streaming decoder, nor make a writer crash that resumes a
+ * partial file. The input is the size that the chunk should have (2 bytes), whether there is a
+ * dictionary (1), and frames.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,7 +26,7 @@ const struct fuzz_weight fuzz_weight = {.stride = 32, .front = 32};
 
 static uint8_t dictionary[DICTIONARY];
 
-/* What zstd's streaming decoder makes of it, up to one byte more than `size`. */
+/* Decodes a frame by zstd's streaming decoder, up to one byte more than `size`. */
 static size_t stream_decode(const uint8_t *frame, size_t length, uint8_t *out, size_t size)
 {
 	ZSTD_DCtx *zstd = ZSTD_createDCtx();
@@ -62,7 +63,7 @@ static void decode(const uint8_t *frame, size_t length, size_t size, bool with_d
 	ZSTD_freeDCtx(zstd);
 }
 
-/* Behind the header of a container that was being written. */
+/* Resumes a partial container: a sound header, and the frames behind it. */
 static void resume(const uint8_t *frames, size_t length, bool with_dictionary)
 {
 	struct container_write_options options = {
@@ -97,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* Every other example is libzstd's, at many levels; the others are made by hand. */
+/* Makes frames: every other one by libzstd, at many levels, the others by hand. */
 uint8_t *fuzz_example(unsigned number, size_t *size)
 {
 	static const size_t sizes[] = {1, 100, 3000, 20000, CHUNK};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that no bytes in the place of a container make the reader crash, take
- * memory by their word, or give an answer that the format has not. The input is a container.
+/* Checks that no bytes in the place of a container make the reader crash, allocate the memory that
+ * they declare, or return an answer that the format does not have. The input is a container.
  *
- * A damaged one is mostly refused by a checksum, so each input is tried a second time with all of
- * them made right. */
+ * A checksum refuses most damaged containers, so each input is read a second time with all
+ * checksums made right. */
 #include "fuzz_driver.h"
 
 #include "container_image.h"
@@ -16,7 +16,7 @@ enum { CHUNK = 64 << 10, PAGE = 4096, END = 256, READ_MOST = 3 * CHUNK };
 
 const struct fuzz_weight fuzz_weight = {.stride = 64, .front = 64};
 
-/* Where the index pages begin, as the footer has it. */
+/* Returns the offset of the index pages that the footer names. */
 static size_t index_begin(const uint8_t *bytes, size_t size)
 {
 	uint64_t end = image_get(bytes + size - END + 40, 8);
@@ -49,7 +49,7 @@ static const struct image_tree trees[] = {
 
 enum { COPIES = 130 };
 
-/* Of zeroes and a few pages of trees, so that there is little but index. */
+/* Makes containers of zeroes and a few pages of trees, which are mostly index. */
 uint8_t *fuzz_example(unsigned number, size_t *size)
 {
 	static const struct {

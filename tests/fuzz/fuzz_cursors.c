@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Feeds sequences of operations on sound files to the original LMDB and to lmdbio, and checks that both give the same
- * answers. An operation is 10 bytes, the fields of struct read_operation; the first byte of all chooses the file. */
+/* Feeds sequences of operations on sound files to the original LMDB and to lmdbio, and checks that
+ * both give the same answers. An operation is 10 bytes, the fields of struct read_operation; the
+ * input's first byte chooses the file. */
 #include "fuzz_driver.h"
 #include "operation_run.h"
 #include "original_state.h"
@@ -30,7 +31,7 @@ static void files_remove(void)
 	(void)rmdir(scratch);
 }
 
-/* The first files of the differential test, each of another page size and kind. */
+/* Makes the first files of the differential test, each of another page size and kind. */
 static void files_make(void)
 {
 	const char *folder = getenv("TMPDIR"), *wrong;
@@ -71,7 +72,7 @@ static struct read_operation operation_of(const uint8_t *bytes)
 		.item_pick = (uint32_t)(bytes[8] | bytes[9] << 8),
 	};
 
-	/* Copies go through the disk, and nothing of them depends on what came before. */
+	/* Copies go through the disk, and do not depend on earlier operations. */
 	if (bytes[0] >= 128 || operation.kind == OPERATION_ENV_COPY)
 		operation.kind = always[bytes[0] % sizeof(always)];
 	return operation;
@@ -111,7 +112,7 @@ uint8_t *fuzz_example(unsigned number, size_t *size)
 		abort();
 	for (size_t i = 0; i < *size; i++)
 		bytes[i] = (uint8_t)random_next(&random);
-	/* Half of each on one cursor. */
+	/* Half of each example's operations are on one cursor. */
 	for (size_t i = 1; i < *size / 2; i += OPERATION) {
 		bytes[i] |= 128;
 		bytes[i + 1] = (uint8_t)number;

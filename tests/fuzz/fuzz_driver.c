@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how a fuzz target runs without a fuzzer.
+/* Runs a fuzz target without a fuzzer.
  *
  *   fuzz_x [--mutations N] [--seed S] [--first I] [FILE|DIRECTORY ...]
  *   fuzz_x --write DIRECTORY
  *
- * The files are replayed, then the corpus, which the target makes (fuzz_example()); then N inputs are
- * made by mutation, case I from seed S and I alone, so that one case can be run again. All in a child process, whose death is told with its case.
- * FUZZ_MUTATIONS in the environment is the default of N.
+ * The driver replays the files, then the corpus, which the target makes (fuzz_example()). Then it
+ * makes N inputs by mutation, case I from seed S and I alone, so that one case can be run again. A
+ * child process does all of that; if it dies, its parent reports the case. FUZZ_MUTATIONS in the
+ * environment is the default of N.
  */
 #include "fuzz_driver.h"
 
@@ -24,13 +25,13 @@
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { MUTATIONS = 4000 }; /* each takes some five times as long */
+enum { MUTATIONS = 4000 }; /* each takes about five times as long */
 #else
 enum { MUTATIONS = 10000 };
 #endif
 enum { MOST = 300000, CASES_PER_LIMIT = 64, PROCESSOR_SECONDS = 20, SIZE_MAX_READ = 64 << 20 };
 
-/* What the child is at, for the parent to tell. */
+/* The child's current case, for the parent to report. */
 struct progress {
 	unsigned long case_number;
 	char file[300];
@@ -38,8 +39,8 @@ struct progress {
 
 static struct progress *progress;
 
-/* SIGPROF ends this process when it has used so many seconds of processors from now on: an endless loop does, a
- * busy machine does not make it happen. 0 for none. */
+/* Limits this process's processor time from now on, in seconds; 0: no limit. SIGPROF ends an
+ * endless loop; a busy machine does not use up the limit. */
 static void limit_work(time_t seconds)
 {
 	struct itimerval limit = {.it_value = {.tv_sec = seconds}};
@@ -61,7 +62,7 @@ static size_t random_below(uint64_t *state, size_t n)
 	return n ? (size_t)(random_next(state) % n) : 0;
 }
 
-/* A place, three times out of four in the front of a stride. */
+/* Returns an offset, three times out of four in the front of a stride. */
 static size_t random_place(uint64_t *state, size_t size)
 {
 	size_t at = random_below(state, size);
@@ -114,7 +115,7 @@ static void damage(uint64_t *state, uint8_t *bytes, size_t *size)
 	}
 }
 
-/* An input in memory of exactly its size, so that a sanitizer sees its end. */
+/* Feeds an input in memory of exactly its size, so that a sanitizer sees its end. */
 static void feed(const uint8_t *bytes, size_t size)
 {
 	uint8_t *exact = malloc(size ? size : 1);
@@ -139,7 +140,7 @@ static void run_case(uint64_t seed, unsigned long number, uint8_t *const *exampl
 	feed(scratch, size);
 }
 
-/* The corpus as it is, then mutations. Returns how many are in the corpus. */
+/* Feeds the corpus as it is, then mutations. Returns the number of inputs in the corpus. */
 static size_t run_mutations(uint64_t seed, unsigned long first, unsigned long n)
 {
 	uint8_t *examples[64], *scratch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says which trees, nodes and pages the file of the fuzzers is made of. */
+/* Makes the trees, nodes and pages of the fuzzers' file. */
 #include "fuzz_images.h"
 
 #include "page_builder.h"
@@ -10,7 +10,7 @@
 
 enum { SUB_FLAGS = PAGE_LEAF | PAGE_SUB | 0x10, SUB_SIZE = 60 };
 
-/* Keys with one value each; some values in overflow runs. */
+/* Adds keys with one value each; some values lie in overflow runs. */
 static void add_plain(struct builder *b, size_t n, struct tree_record *record)
 {
 	char keys[40][8], values[40][24];
@@ -127,7 +127,7 @@ uint8_t *images_make(unsigned kind, size_t *size)
 	entries[7] = (struct made_entry){"zero", NULL, 4, 0, 0};
 	builder_tree(&b, entries, 8, 2, 2, &main_tree);
 	builder_tree(&b, &freed, 1, 1, 2, &free_tree);
-	/* What is left over: empty leaves that nothing leads to. */
+	/* The remaining pages: empty leaves to which no page leads. */
 	while (b.next < IMAGE_PAGES)
 		builder_new(&b, PAGE_LEAF);
 	builder_meta(&b, 0, 2, &free_tree, &main_tree);

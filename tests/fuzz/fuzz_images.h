@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A sound data file that has one of everything in it. */
+/* Makes a sound data file with each kind of tree, page and node in it. */
 #ifndef LMDBIO_TEST_FUZZ_IMAGES_H
 #define LMDBIO_TEST_FUZZ_IMAGES_H
 

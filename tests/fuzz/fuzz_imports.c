@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Feeds label lists, lists of images and tars, whose headers' checksums are made right, to the imports of lmdbio-convert, and checks that what
- * would become a record keeps the limits. The first byte chooses which; the import is one that keeps nothing. */
+/* Feeds label lists, lists of images and tars to the imports of lmdbio-convert, and checks that
+ * what would become a record keeps the limits. The checksums of a tar's headers are made right. The
+ * first byte chooses the kind of input; the imports' records are not kept. */
 #include "fuzz_driver.h"
 #include "import_labels.h"
 #include "import_sources.h"
@@ -23,7 +24,7 @@ static void require(bool truth, const char *rule)
 	abort();
 }
 
-/* --- what imports call; these stand-ins report and keep nothing --------------------------------------- */
+/* --- functions that imports call; these stand-ins report and keep nothing --------------------- */
 
 int convert_fail(const char *path, int rc)
 {

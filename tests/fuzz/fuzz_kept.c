@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Feeds what lmdbio keeps from one run to the next, with its checksum made right again: a loader's state, the seal of a
- * staged copy, the head and rows of a part file, and edits of the batch loader's stage file. Nothing but what was written is
- * believed, and no record lies outside of its data set. The first byte chooses which. */
+/* Feeds data that lmdbio keeps from one run to the next, with its checksum made right again: a
+ * loader's state, the seal of a staged copy, the head and rows of a part file, and edits of the
+ * batch loader's stage file. Checks that lmdbio accepts only what it has written, and that no
+ * record lies outside of its data set. The first byte chooses the kind of data. */
 #include "fuzz_driver.h"
 #include "fuzz_images.h"
 
@@ -26,7 +27,7 @@ enum { STATE, SEAL, PART, STAGE, KINDS, STATE_SIZE = 64, SEAL_SIZE = 144, HEAD =
 const struct fuzz_weight fuzz_weight = {.stride = 8, .front = 8, .mutations = 1500};
 
 static char top[80];
-static struct guarded place; /* of the copy and of the part */
+static struct guarded place; /* the directory of the copy and of the part */
 static struct staged_original original;
 static struct part_identity part_identity;
 static uint8_t sound_seal[SEAL_SIZE], sound_part[HEAD + PART_CHUNKS * ROW];
@@ -79,7 +80,7 @@ static void part_make(void)
 	(void)close(fd);
 }
 
-/* A copy of a small data file, and a part of a longer one, in a directory of their own. */
+/* Makes a copy of a small data file, and a part of a longer one, in a directory of their own. */
 static void make_all(void)
 {
 	const char *folder = getenv("TMPDIR");
@@ -179,7 +180,7 @@ static void feed_part(uint8_t *bytes, size_t size)
 	part_file_close(&part);
 }
 
-/* The one file that is in no directory. */
+/* Opens the only file that lies directly in `top`: the stage file. Returns -1 if there is none. */
 static int stage_open(void)
 {
 	DIR *directory = opendir(top);
@@ -233,7 +234,7 @@ static void feed_stage(const uint8_t *bytes, size_t size)
 	}
 	fetch_all(first);
 	tier_disk.close(first);
-	/* What the edits keep from going. */
+	/* The edits can prevent the removal of the stage file. */
 	fd = stage_open();
 	if (fd >= 0) {
 		char path[80], name[200];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* An input that is a list of messages of rank 1 to rank 0, over simulated MPI: each has a byte that
- * says what it is, a byte of whose, two bytes of length, and so many bytes. */
+/* Reads and writes inputs that are lists of messages from rank 1 to rank 0, over simulated MPI.
+ * Each message has a byte `what`, its kind, a byte `which`, the question or tag that it belongs to,
+ * two bytes of length, and that many bytes. */
 #ifndef LMDBIO_TEST_FUZZ_MESSAGES_H
 #define LMDBIO_TEST_FUZZ_MESSAGES_H
 
@@ -15,7 +16,7 @@ enum { MESSAGE_HEAD = 4 };
 
 typedef void fuzz_step(uint8_t what, uint8_t which, const uint8_t *bytes, size_t length);
 
-/* Takes at most `count` messages of at most `most` bytes. */
+/* Calls step() for at most `count` messages, each cut to at most `most` bytes. */
 static inline void messages_take(const uint8_t *data, size_t size, unsigned count, size_t most,
 				 fuzz_step *step)
 {
@@ -30,7 +31,7 @@ static inline void messages_take(const uint8_t *data, size_t size, unsigned coun
 	}
 }
 
-/* Puts one behind the first `at` bytes of an example. Returns how many it has then. */
+/* Puts a message behind the first `at` bytes of an example. Returns the example's new length. */
 static inline size_t message_put(uint8_t *bytes, size_t at, uint8_t what, uint8_t which,
 				 const void *from, size_t length)
 {
@@ -42,7 +43,8 @@ static inline size_t message_put(uint8_t *bytes, size_t at, uint8_t what, uint8_
 	return at + MESSAGE_HEAD + length;
 }
 
-/* Of rank 1 to rank 0. What is longer than SIM_EAGER is taken out of memory that must stay. */
+/* Sends a message from rank 1 to rank 0. The bytes of a message longer than SIM_EAGER must stay in
+ * memory until it is received. */
 static inline void message_send(const void *bytes, size_t length, int tag)
 {
 	MPI_Request request;

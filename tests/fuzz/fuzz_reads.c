@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Which calls a script is made of, and what each may answer. */
+/* Makes the calls of a script, and checks that each call returns a code that it may return. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -42,8 +42,8 @@ int reads_file(const uint8_t *bytes, size_t size)
 	return fd;
 }
 
-/* Keeps the account of the node's memory open between environments: to open it, a process asks for each of the 64
- * names of others, which was most of an environment's time. */
+/* Keeps the account of the node's memory open between environments: to open the account, a process
+ * asks for each of the 64 names of other processes, which took most of an environment's time. */
 static void account_hold(void)
 {
 	static const struct identity identity = {.size = 1};
@@ -70,7 +70,7 @@ static void add(struct reads *reads, const void *bytes, size_t size)
 		reads->sum = (reads->sum ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
 }
 
-/* Begins a transaction, with the handles that there are. */
+/* Begins a transaction, and opens the handles of all databases that the file has. */
 static void begin(struct reads *reads)
 {
 	int rc = mdb_txn_begin(reads->env, NULL, MDB_RDONLY, &reads->txn);
@@ -93,13 +93,13 @@ static void end(struct reads *reads)
 			mdb_cursor_close(reads->cursor[i]);
 		reads->cursor[i] = NULL;
 	}
-	/* Committed, so that its handles stay. */
+	/* A commit keeps the transaction's handles. */
 	if (reads->txn)
 		(void)mdb_txn_commit(reads->txn);
 	reads->txn = NULL;
 }
 
-/* Damage ends what a transaction is good for: the next one is as good as the first. */
+/* Checks a call's code. After a code that makes a transaction invalid, a new one begins. */
 static int answer(struct reads *reads, int rc)
 {
 	add(reads, &rc, sizeof(rc));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Feeds lists of edits, makes them in a sound container, puts every checksum right again, and checks that what then
- * comes out of the container, read in every way, is an answer of lmdb.h, never a signal.
+/* Makes lists of edits in a sound container, puts every checksum right again, and checks that every
+ * way to read the container then returns an answer of lmdb.h, without a signal.
  *
- * An environment costs some milliseconds, most of them the kernel's, so one input in eight is read through lmdb.h. Of
- * the others the container's own calls are made, and cursors go over the data that comes out of it, in memory.
+ * An environment costs some milliseconds, most of them the kernel's, so one input in eight is read
+ * through lmdb.h. For the others the target makes the container's own calls, and walks over the
+ * decompressed data in memory.
  *
- * An edit is 8 bytes: where (1: a part of the container, or of what is in it before it is compressed),
- * how (1), at which byte (2), and a number (4). */
+ * An edit is 8 bytes: the place (1: a part of the container, or of its content before compression),
+ * the kind of edit (1), the offset in that place (2), and a number (4). */
 #include "container_image.h"
 #include "container_walk.h"
 #include "fuzz_driver.h"
@@ -24,7 +25,7 @@
 #include <unistd.h>
 
 enum { EDIT = 8, EDITS_MOST = 32, CHUNK = 64 << 10, PAGE = 1024, INDEX_PAGE = 4096, COPIES = 20, IMAGE_1024 = 2, BEHIND = 777, READ_MOST = 3 * CHUNK, OPEN_EVERY = 8, SHARE_EVERY = 64 };
-/* Beyond enum image_place: the data, a group of copies, and any byte of the container. */
+/* Places beyond enum image_place: the data, a group of copies, and any byte of the container. */
 enum { IN_DATA = IMAGE_PLACES, IN_GROUP, ANYWHERE, PLACES };
 
 const struct fuzz_weight fuzz_weight = {.stride = EDIT, .front = EDIT, .mutations = 1500, .most = EDITS_MOST * EDIT};
@@ -34,7 +35,7 @@ static const uint8_t script[] = {
 	22, 1, 6,  1, 0, 2,  19, 2, 2, 2, 0, 4,   18, 0, 16, 12, 23, 16, 20, 0, 0,  8, 0, 0,
 };
 
-/* Edits of the input that are made in one place. */
+/* The edits of the current input. */
 static const uint8_t *edits;
 static size_t edits_count;
 
@@ -64,14 +65,14 @@ static void edit_all(uint8_t *part, size_t size, unsigned place)
 			edit(part, size, edits + i * EDIT);
 }
 
-/* A group is hashed after this, so that its edits are in every sum. */
+/* The group is hashed after this call, so that every checksum covers its edits. */
 static size_t frame_of_group(uint8_t *out, const uint8_t *bytes, size_t n)
 {
 	edit_all((uint8_t *)(uintptr_t)bytes, n, IN_GROUP);
 	return image_frame(out, bytes, n);
 }
 
-/* The first leaf page of a database whose record stands behind its name. */
+/* Returns the first leaf page of a database whose record stands behind its name. */
 static uint64_t first_leaf(const uint8_t *data, size_t size, const char *name)
 {
 	const uint8_t *record = memmem(data, size, name, strlen(name)), *page, *entry;
@@ -109,7 +110,7 @@ static void make(struct image *image, uint8_t *data, size_t size)
 	image_seal(image->bytes, image->size, image->data_end);
 }
 
-/* The sound data, malloc'ed. The zeroes behind its pages are a second chunk. */
+/* Returns the sound data, malloc'ed. The zeroes behind its pages are a second chunk. */
 static uint8_t *data_copy(size_t *size)
 {
 	static uint8_t *pages;
@@ -126,7 +127,8 @@ static uint8_t *data_copy(size_t *size)
 	return data;
 }
 
-/* What comes out of the container, in memory of exactly its size. Returns NULL if it is not to be read. */
+/* Returns the container's decompressed data, in memory of exactly its size, or NULL if the
+ * container cannot be read. */
 static uint8_t *data_read(const struct image *image, size_t *done)
 {
 	struct io below, io;
@@ -191,10 +193,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	return 0;
 }
 
-/* One edit in each place in each way, of a telling byte; the first has none. Then what was found. */
+/* Makes two edits of each kind in each place, at a byte that a parser reads; the first example has
+ * none. The last example is an input that has found a defect. */
 uint8_t *fuzz_example(unsigned number, size_t *size)
 {
-	/* A branch page of the data with the flag of items, which has more entries than room. */
+	/* A branch page of the data gets the flag of items, and has more entries than room. */
 	static const uint8_t items_in_branch[EDIT] = {0x2f, 0xff, 0x06, 0xd8, 0x31, 0x94, 0xd0, 0xd0};
 	static const uint16_t at[] = {32, 36, 40, 16, 40, 8, 50};
 	uint8_t *bytes = calloc(2, EDIT);

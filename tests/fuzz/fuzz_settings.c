@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that no environment makes the settings crash, or speak twice about one
- * variable. The input is an environment: entries, each ended by a zero byte. */
+/* Checks that no environment makes the settings crash, or print two messages about one variable.
+ * The input is an environment: entries, each ended by a zero byte. */
 #include "fuzz_driver.h"
 
-/* Settings are read once per process, so the fuzzer has to reach inside. */
+/* A process reads its settings once, so the fuzzer calls the parser inside. */
 #include "util/settings.c"
 
 #include <stdarg.h>
@@ -15,7 +15,7 @@ const struct fuzz_weight fuzz_weight = {.stride = 16, .front = 16};
 
 static unsigned lines;
 
-/* In place of the one that writes to standard error. */
+/* Replaces the function that writes to standard error. */
 void log_line(const char *format, ...)
 {
 	char line[1024];
@@ -42,7 +42,7 @@ static void check_settings(unsigned entries)
 		abort();
 }
 
-/* A second entry of one name would make a second copy of its value, and nobody frees the first. */
+/* A second entry of one name would make a second copy of its value, and leak the first. */
 static bool is_repeated(char *const *environment, unsigned n, const char *entry)
 {
 	size_t length = strcspn(entry, "=");

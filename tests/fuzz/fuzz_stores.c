@@ -18,7 +18,7 @@ enum { SCRIPT = 90, VARIANTS = 3, CHUNK = 64 << 10 };
 
 const struct fuzz_weight fuzz_weight = {.stride = 256, .front = 48, .mutations = 300};
 
-/* Of the page size that the first meta page names, if a container can have it. */
+/* Makes a container with the page size in the first meta page, if a container can have it. */
 static int pack(const uint8_t *bytes, size_t size)
 {
 	struct container_write_options options = {.size = size, .page_size = 4096, .chunk_size = CHUNK, .level = -5};

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that no bytes of another rank break a rank that keeps records for its peers, or a server: questions of any
- * text, and answers that tell anything of their bodies, which are up to 3 MiB long.
+/* Checks that no bytes of another rank break a rank that keeps records for its peers, or a server:
+ * questions of any text, and answers that declare anything about their bodies, which are up to 3
+ * MiB long.
  *
- * Rank 0 is real: a server of chunks (first byte odd), or a keeper of records, which asks rank 1 for some at first.
- * Rank 1 is the input, a list of messages: what it is (a question, an answer, a second that passes), which of rank 0's
- * questions, two bytes of length, and the text, in front of which an answer has its body's length (4) and how it lies
- * (1). */
+ * Rank 0 is real: a server of chunks (first byte odd), or a keeper of records, which first asks
+ * rank 1 for some records. Rank 1 sends the keeper the input, a list of messages (fuzz_messages.h):
+ * a question, an answer or a second that passes; the number of rank 0's question; and the text. An
+ * answer's text begins with its body's length (4 bytes) and flags for false fields (1). For the
+ * server the input is a list of changes to a right question, 8 bytes each. */
 #include "config.h"
 #include "fuzz_driver.h"
 #include "fuzz_messages.h"
@@ -57,7 +59,8 @@ static void server_start(void)
 	place_make(&place);
 	place_put_records(&place, 3, VALUE_MOST, value_make);
 	server.node = "fuzzed";
-	server.place = (struct mpi_place){.ranks = 1, .nodes = 1, .node_ranks = 1}; /* it brings all for itself */
+	/* The only rank reads all chunks itself. */
+	server.place = (struct mpi_place){.ranks = 1, .nodes = 1, .node_ranks = 1};
 	server.comm = MPI_COMM_NULL;
 	server.epoll = server.listener = -1;
 	if (server_set_open(&server, place.data))
@@ -145,7 +148,7 @@ static void word_send(enum exchange_kind kind, uint64_t number, uint64_t body, u
 	message_send(word.bytes, sizeof(word.head) + length, SIM_WORDS);
 }
 
-/* What an answer tells of each record is believed as far as memory allows. */
+/* Bounds the lengths that an answer declares for each record: rank 0 allocates that memory. */
 static void told_bound(uint8_t *text, size_t length)
 {
 	for (size_t at = offsetof(struct peer_told, each); at + sizeof(((struct peer_told *)0)->each[0]) <= length;
@@ -195,7 +198,8 @@ static void step(uint8_t what, uint8_t which, const uint8_t *bytes, size_t lengt
 	(void)answers_step(self.job);
 }
 
-/* Rank 1 sends what is waited for, takes what is sent, and then is gone, which rank 0 is told. */
+/* Ends rank 1: each receive of rank 0 gets a message, messages to rank 1 are dropped, and rank 0
+ * learns that rank 1 is gone. */
 static void wire_end(struct wire *wire)
 {
 	exchange_stop(&wire->exchange);
@@ -221,7 +225,7 @@ static void keeper_end(void)
 	wire_end(&self.job->wire);
 }
 
-/* Each byte of what has come is there. */
+/* Reads each byte of the records that have come, so that a sanitizer checks their memory. */
 static void look_at_fetches(void)
 {
 	uint64_t sum = 0;
@@ -255,7 +259,7 @@ static void keeper_run(const uint8_t *data, size_t size)
 	job_free(self.job);
 }
 
-/* The right identity and path stand in front of what the input changes of them. */
+/* Sends the server questions: the right identity and path, with the input's changes. */
 static void server_run(const uint8_t *data, size_t size)
 {
 	struct question {
@@ -278,7 +282,8 @@ static void server_run(const uint8_t *data, size_t size)
 		size_t at = load16(data + 2) % sizeof(told);
 		uint32_t value = load32(data + 4);
 
-		/* A chunk first, then four bytes anywhere; the text is whole, or has another length. */
+		/* The input chooses a chunk, four bytes at any offset, and the right length of the
+		 * text or another. */
 		told.chunk = data[0] % 4u;
 		if (data[1] & 1)
 			memcpy((uint8_t *)&told + at, &value, sizeof(told) - at < 4 ? sizeof(told) - at : 4);
@@ -310,7 +315,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* --- the corpus ------------------------------------------------------------------------------- */
 
-/* An answer with values of `each` bytes. */
+/* Puts an answer with records of `each` bytes. */
 static size_t put_answer(uint8_t *bytes, size_t at, uint8_t which, uint32_t each, uint8_t how)
 {
 	unsigned n = which ? EACH : 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The rules that every answer of the read engine keeps, over any bytes.
+/* Checks the rules that every answer of the read engine keeps, over any bytes.
  */
 #include "fuzz_walk.h"
 
@@ -77,7 +77,7 @@ static void stays_stopped(struct cursor *cursor)
 	cursor->snapshot->blocked = 0; /* for the next part of the walk */
 }
 
-/* All values of a key, a page at a time. */
+/* Reads all values of a key, a page at a time. */
 static void walk_multiple(struct walk *walk, struct cursor *cursor, MDB_val key)
 {
 	MDB_val data;
@@ -91,7 +91,7 @@ static void walk_multiple(struct walk *walk, struct cursor *cursor, MDB_val key)
 	walk->snapshot.blocked = 0;
 }
 
-/* From one end to the other; what is found is searched for again. */
+/* Walks from one end of a tree to the other, and searches for the records that it finds. */
 static void walk_tree(struct walk *walk, struct tree *tree, const struct comparators *order,
 		      MDB_cursor_op op)
 {
@@ -141,7 +141,8 @@ static void walk_both_ways(struct walk *walk, const struct tree_record *record,
 	walk_tree(walk, &tree, order, MDB_PREV);
 }
 
-/* One operation of the script: the first byte chooses it, the second the key and the value. */
+/* Makes one operation of the script: the first byte chooses the operation, the second the key and
+ * the value. */
 static void script_step(struct walk *walk, struct cursor *cursor, const uint8_t *step)
 {
 	static const char *const words[] = {"a",    "b",     "c",    "d",        "alone",
@@ -187,7 +188,8 @@ static void walk_script(struct walk *walk, const struct tree_record *record,
 	}
 }
 
-/* The name of a database as its key has it: in LMDB 1.0 programs see it without its last byte. */
+/* Returns the name of a database in its key. In LMDB 1.0 programs see the name without the last
+ * byte. */
 static MDB_val name_of(const struct walk *walk, const MDB_val *key)
 {
 	static char name[FORMAT_PAGE_MAX];
@@ -200,7 +202,7 @@ static MDB_val name_of(const struct walk *walk, const MDB_val *key)
 	return (MDB_val){key->mv_size + end, name};
 }
 
-/* The main tree, and every database that is named in it. */
+/* Walks the main tree, and every database that it names. */
 static void walk_main(struct walk *walk, const struct tree_record *record, const uint8_t *script,
 		      size_t script_size)
 {
@@ -266,7 +268,7 @@ uint64_t walk_file_of(enum format format, const uint8_t *bytes, size_t size, con
 	int newest;
 
 	walk_records = 0;
-	/* The second meta page stands where the first one's page size says. */
+	/* The first meta page's page size is the offset of the second one. */
 	if (size < shift + META_END || meta_parse(&first, bytes, format) ||
 	    size < first.page_size + shift + META_END ||
 	    meta_judge(bytes, bytes + first.page_size, &newer, format) ||
@@ -299,7 +301,7 @@ void walk_input(enum format format, const uint8_t *data, size_t size)
 	if (script > size)
 		script = size;
 	size -= script;
-	/* Apart from the script, so that a look past the file's end is seen. */
+	/* Without the script behind it, so that a sanitizer sees a read past the file's end. */
 	file = malloc(size ? size : 1);
 	if (!file)
 		return;

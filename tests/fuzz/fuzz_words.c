@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that no bytes of another rank break an exchange: a question ends right or with an error, and
- * a rank whose messages have all come has nothing left.
+/* Checks that no bytes of another rank break an exchange: a question ends with the right answer or
+ * an error, and when all messages have come, no receive, send or type of MPI is left.
  *
- * The input is a list of steps for rank 0, which asks rank 1 two things at first: a byte that says what
- * comes (a word as it is; a word that is sealed anew, so that its text is believed; a body; a second that passes),
- * a byte of which tag or whose number, two bytes of length, and the bytes. */
+ * Rank 0 first asks rank 1 two questions. The input is a list of steps for rank 0
+ * (fuzz_messages.h). A step is a word as it is, a word that is sealed anew, so that rank 0 accepts
+ * its text, a body, or a second that passes. Its second byte chooses a body's tag, or the question
+ * of a sealed word. */
 #include "config.h"
 #include "fuzz_driver.h"
 #include "fuzz_messages.h"
@@ -159,7 +160,7 @@ static void debts_pay(void)
 	self.debts = NULL;
 }
 
-/* Rank 1 sends what is waited for, and then is gone, which it is told. */
+/* Ends rank 1: each receive of rank 0 gets a message, and rank 0 learns that rank 1 is gone. */
 static void finish(void)
 {
 	exchange_stop(&self.wire.exchange);
@@ -201,7 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* --- the corpus ------------------------------------------------------------------------------- */
 
-/* An answer of question `which`, and its body: under number 1 and 2. */
+/* Puts an answer to question `which`, and its body, whose number is 1 or 2. */
 static size_t put_answer(uint8_t *bytes, size_t at, uint8_t which, bool damaged)
 {
 	struct exchange_head head = {.kind = WORD_ANSWER, .body = BODY};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that no single byte in front of any page, whatever its value, leads
- * outside of the file.
+/* Checks that no single byte at the front of any page, whatever its value, makes a reader read
+ * outside the file.
  *
- * A file of 64 pages; each of the first 64 bytes of each page takes each of its 255 other values,
- * 1,044,480 files in all, and each is read in every way. HEADER_DAMAGE_STEP reads every so many: by
- * default all in a long run (TESTS_LONG), else every 11th, or every 37th under a sanitizer.
+ * The file has 64 pages. Each of the first 64 bytes of each page takes each of its 255 other
+ * values, 1,044,480 files in all, and each file is read in every way. With HEADER_DAMAGE_STEP=N the
+ * test reads every N-th file; by default all in a long run (TESTS_LONG), else every 11th, or every
+ * 37th under a sanitizer.
  */
 #include "fuzz_images.h"
 #include "fuzz_walk.h"
