@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# Makes the completion of a command, or the list of options of its manual page, of the command's own
+# Makes the completion of a command, or the list of options in its manual page, from the command's own
 # table of options (tools/tool_table.c has its form; tools/tool_common.h says what an argument means).
 #
 # usage: COMMAND --table-of-options | awk -v form=bash|zsh|fish -f options.awk -
 #        COMMAND --table-of-options | awk -v form=man -f options.awk - PAGE.in
 #
-# In a page "@option NAME@" stands for the head of that option and its sentence of --help; what follows
-# in the page is the detail. A page that lacks an option, or has one too many, is refused.
+# In a page "@option NAME@" stands for the head of that option and its sentence of --help; the details
+# follow it in the page. A page that lacks an option, or has one too many, is refused.
 
 function refuse(text) {
 	print "options.awk: " text > "/dev/stderr"
@@ -14,7 +14,8 @@ function refuse(text) {
 	exit 1
 }
 
-# The alternatives of an argument, into part[]; words[] and places[] have them by kind.
+# Splits an argument into its alternatives, part[]. `words` gets those that are words, `place` the last other one, a
+# name in capitals, and `optional` whether the argument may be left out.
 function argument_split(text, i, n) {
 	words = place = ""
 	optional = text ~ /^\[/
@@ -31,7 +32,7 @@ BEGIN { FS = "\t" }
 
 # --- the manual: a page after the table ---
 
-# Printable in roff: long and short options keep their hyphens.
+# Returns the text for roff, in which long and short options keep their hyphens.
 function roff(text) {
 	gsub(/\\/, "\\e", text)
 	gsub(/--/, "\\-\\-", text)
@@ -42,7 +43,7 @@ function roff(text) {
 	return substr(text, 2)
 }
 
-# Words stand for themselves, names for what the user puts there.
+# Returns an argument for roff: words in bold, and names, which stand for the user's values, in italics.
 function argument_roff(text, result, token) {
 	result = ""
 	while (text != "") {
@@ -135,7 +136,7 @@ $1 == "option" {
 
 # --- bash ---
 
-# The command that fills COMPREPLY with what an argument, or an operand, can be.
+# Returns the command that fills COMPREPLY with the possible values of an argument.
 function bash_values(text, result) {
 	argument_split(text)
 	result = ""
@@ -152,7 +153,7 @@ function bash_values(text, result) {
 	return result == "" ? ":" : result
 }
 
-# The names of an option, for a case: "-t | --to".
+# Returns the names of an option, for a case: "-t | --to".
 function names(i) {
 	return (letter[i] == "" ? "" : "-" letter[i]) (letter[i] != "" && long[i] != "" ? " | " : "") \
 		(long[i] == "" ? "" : "--" long[i])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Compares one reader's run on the original with its run on lmdbio.
+"""Compares the runs of two readers on the original with their runs on lmdbio.
 
 usage: quickstart_compare.py DIRECTORY LMDBIO-RUN C-READER PYTHON-READER
 
-Exit 0 when both libraries saw the same bytes everywhere, 1 when they did not.
+Exits with 0 if both libraries read the same bytes in every run, otherwise with 1.
 """
 import os
 import statistics
@@ -11,11 +11,11 @@ import sys
 import time
 
 ROUNDS = 3
-SECONDS = 75  # after these no further round is begun
+SECONDS = 75  # no further round begins after these
 
 
 def drop_caches():
-	"""So that cold is cold. Only root may."""
+	"""Empties the page cache. Returns False if this user may not: only root may."""
 	os.sync()
 	try:
 		with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
@@ -26,15 +26,15 @@ def drop_caches():
 
 
 def read_once(path):
-	"""Untimed, so that every run finds memory that has just been in use. The host of a virtual machine may
-	take back what has long been free, and who comes first after that would pay for all."""
+	"""Reads the file, untimed, so that every run finds memory that has just been in use. A virtual machine's
+	host may take back memory that has long been free; the first run after that would pay for its return."""
 	with open(path, "rb", buffering=0) as file:
 		while file.read(1 << 20):
 			pass
 
 
 def run(command, environment):
-	"""What the program printed, and what the kernel counted for it."""
+	"""Runs the program. Returns its output and the kernel's counts."""
 	out, into = os.pipe()
 	begin = time.monotonic()
 	child = os.posix_spawn(command[0], command, environment,
@@ -60,7 +60,7 @@ def environment_on(lmdbio_run, on):
 
 
 def banner_seen(command, environment):
-	"""Whether lmdbio says that it reads this program's file."""
+	"""Returns whether lmdbio says that it reads this program's file."""
 	out, into = os.pipe()
 	child = os.posix_spawn(command[0], command, dict(environment, LMDBIO_VERBOSE="1"),
 		file_actions=[(os.POSIX_SPAWN_DUP2, into, 2), (os.POSIX_SPAWN_CLOSE, out),
@@ -73,12 +73,15 @@ def banner_seen(command, environment):
 
 
 def measure(commands, environments):
-	"""runs[what][library] is a list of counts; sums[what] the set of results, of which one is right."""
+	"""Runs each command on each library. Returns runs, sums, whether all runs were cold, and the rounds.
+
+	runs[what][library] is a list of counts, sums[what] the set of outputs: a single one if all runs agree.
+	"""
 	runs, sums, cold = {}, {}, True
 	begin = time.monotonic()
 	for turn in range(ROUNDS):
 		for what, command in commands.items():
-			# The one that goes first changes, as the disk's own cache may help the second.
+			# The libraries take turns in going first: the disk's own cache may help the second run.
 			for library in sorted(environments, reverse=bool(turn % 2)):
 				read_once(command[-1])
 				cold = drop_caches() and cold

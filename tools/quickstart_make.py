@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Makes two data sets of the files of a machine.
+"""Makes two data sets from the files of a machine.
 
 usage: quickstart_make.py DIRECTORY MEBIBYTES
 
-files.mdb  each file's bytes a value, its number and path the key, as Caffe's converter does it
-lines.mdb  each line of the text files among them a value, its number the key
+files.mdb  a record for each file: its bytes are the value, its number and path the key, as Caffe's
+           converter makes them
+lines.mdb  a record for each line of the text files: the line is the value, its number the key
 """
 import os
 import shutil
@@ -23,7 +24,7 @@ BATCH = 64 << 20
 
 
 def files():
-	"""Regular, readable, not empty; always in the same order."""
+	"""Yields regular files that are not empty and no larger than LARGEST, always in the same order."""
 	for place in PLACES:
 		for directory, names, found in os.walk(place):
 			names.sort()
@@ -46,7 +47,7 @@ def contents(path):
 
 
 class Writer:
-	"""Puts records in key order, committing every BATCH bytes. One that closed wholly was complete."""
+	"""Puts records in key order, and commits every BATCH bytes. A complete file gets its final name."""
 
 	def __init__(self, path, map_size):
 		self.path = path

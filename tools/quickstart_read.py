@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Reads a whole data set by plain python3-lmdb. It knows nothing of lmdbio.
+"""Reads a whole data set by plain python3-lmdb. The script knows nothing of lmdbio.
 
 usage: quickstart_read.py PATH
 Prints the number of records, of bytes in keys and values, and a checksum over all of them.
@@ -9,7 +9,7 @@ import zlib
 
 import lmdb
 
-# As the loaders of PyTorch projects open it: many processes, a file larger than memory.
+# PyTorch projects' loaders open a file in this way, for many processes and a file larger than memory.
 env = lmdb.open(sys.argv[1], readonly=True, subdir=False, lock=False, readahead=False)
 records = size = checksum = 0
 with env.begin(buffers=True) as txn:

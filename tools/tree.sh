@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# Makes a built tree of a fresh checkout. Sourced, not run; the caller's $root is the top of the
+# Makes a built tree from a fresh checkout. Sourced, not run; the caller's $root is the top of the
 # source.
 # shellcheck shell=sh
 # shellcheck disable=SC2154
 
-# tree_say WORD...: one line about what happens next, on standard error.
+# tree_say WORD...: prints one line about the next step on standard error.
 tree_say() {
 	echo "== $*" >&2
 }
 
-# tree_missing SET...: the packages of these sets that are neither installed nor provided by an
+# tree_missing SET...: prints the packages of these sets that are neither installed nor provided by an
 # installed package, one a line.
 tree_missing() {
 	# shellcheck disable=SC2016
@@ -25,7 +25,8 @@ tree_missing() {
 		' - "$root/tools/packages" | sort -u
 }
 
-# tree_as_root COMMAND...: directly, or by sudo, which asks for a password only on a terminal.
+# tree_as_root COMMAND...: runs the command directly as root, otherwise by sudo, which asks for a password only on a
+# terminal.
 tree_as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		env DEBIAN_FRONTEND=noninteractive "$@"
@@ -36,8 +37,8 @@ tree_as_root() {
 	fi
 }
 
-# tree_install SET...: installs what is missing. 0 when nothing is missing afterwards; else 1 and a
-# line that names what is.
+# tree_install SET...: installs the missing packages. Returns 0 if none is missing afterwards; otherwise prints a line
+# with the missing ones and returns 1.
 tree_install() {
 	missing=$(tree_missing "$@" | tr '\n' ' ')
 	test -n "$missing" || return 0
@@ -52,7 +53,7 @@ tree_install() {
 		tree_as_root apt-get update -q >&2 || true
 		known=
 		for package in $missing; do
-			# A package that this release lacks keeps no other one out.
+			# A package that this release lacks must not keep the others from being installed.
 			! apt-get install -s --no-install-recommends "$package" >/dev/null 2>&1 ||
 				known="$known $package"
 		done
@@ -65,7 +66,7 @@ tree_install() {
 	}
 }
 
-# tree_generate: makes ./configure when it is missing or older than what it is made of.
+# tree_generate: makes ./configure when it is missing or older than its sources.
 tree_generate() {
 	if [ ! -e "$root/configure" ] || [ ! -e "$root/Makefile.in" ] ||
 		[ -n "$(find "$root" -path "$root/build*" -prune -o \
@@ -76,10 +77,10 @@ tree_generate() {
 	fi
 }
 
-# tree_configure DIRECTORY CONFIGURE-ARGUMENT...: when that was not done with these arguments. With
-# tree_cache the name of a file, what one tree's configure found out about the system serves the next.
-# Where there is dash it runs configure and libtool, which are scripts: a build takes a sixth less of the processors.
-# Fails when a step does: `set -e` does not hold in a condition.
+# tree_configure DIRECTORY CONFIGURE-ARGUMENT...: configures the tree, unless it is configured with these arguments.
+# If tree_cache names a file, the next tree's configure uses this one's results about the system.
+# If dash is installed, it runs configure and libtool, which are scripts: a build takes a sixth less processor time.
+# Each step's failure is returned explicitly: `set -e` does not hold in a condition.
 tree_configure() {
 	build=$1
 	shift
@@ -89,7 +90,7 @@ tree_configure() {
 		rm -f "$build/.configured"
 		(cd "$build" && CONFIG_SHELL=$(command -v dash || command -v sh) \
 			"$root/configure" -q ${tree_cache:+--cache-file="$tree_cache"} "$@") >&2 || return 1
-		# Objects that were made with other flags do not go with these.
+		# Objects that were made with other flags do not fit these.
 		make -C "$build" -s --no-print-directory clean >/dev/null || return 1
 		echo "$*" > "$build/.configured" || return 1
 	fi

@@ -7,14 +7,14 @@ DLIO takes one of these classes by its name:
       reader_classname: lmdbio_dlio.LmdbioReader
 
 LmdbioReader       reads through lmdbio: data sets of LMDB 0.9 and 1.0, and containers
-LmdbioAheadReader  the same, and announces to lmdbio each batch while the one before it is read.
-                   It uses what DLIO knows of the order, which MLPerf Storage's rules forbid
-PyLmdbReader       reads through py-lmdb, for comparison: on the original, or on lmdbio if DLIO is
-                   started by lmdbio-run
+LmdbioAheadReader  the same, and announces each batch to lmdbio while it reads the batch before. It uses
+                   DLIO's knowledge of the order, which MLPerf Storage's rules forbid
+PyLmdbReader       reads through py-lmdb, for comparison: on the original, or on lmdbio if lmdbio-run
+                   starts DLIO
 
-Each file of DLIO's list is a data file, or a container of lmdbio-convert. Its sample n is record n in the
-order of the keys. DLIO wants no more of a sample than that it has been read, and hands its loader
-an array that it has made before.
+Each file of DLIO's list is a data file, or a container of lmdbio-convert. Sample n of a file is its record
+n in the order of the keys. DLIO needs only that each sample is read: it gives its loader an array that it
+has made before.
 """
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ from lmdbio.announce import Announcer
 
 
 class _Records(Announcer):
-    """The records of one file by their numbers.
+    """Reads the records of one file by their numbers.
 
-    Two transactions take turns from batch to batch. What is announced in one is read there while the
-    next batch is announced in the other, and each ends with its batch, so that memory is not held.
+    Two transactions take turns from batch to batch. A batch is read in the transaction in which it was
+    announced, while the next batch is announced in the other one. Each transaction ends with its batch,
+    so that it holds no memory.
     """
 
     def __init__(self, path: str) -> None:
@@ -40,7 +41,7 @@ class _Records(Announcer):
         self._reading, self._following = self._begin(), self._begin()
 
     def turn(self, numbers: Sequence[int]) -> None:
-        """Begins a batch, and announces the records of the one behind it."""
+        """Begins a batch, and announces the records of the next one."""
         lib = library()
         self._reading, self._following = self._following, self._reading
         lib.mdb_txn_reset(self._following)
@@ -51,7 +52,7 @@ class _Records(Announcer):
                                               values.buffer_info()[0], len(values)), self._path)
 
     def record(self, number: int) -> bytes:
-        """A copy of a record's value."""
+        """Returns a copy of a record's value."""
         found = Value()
         check(library().lmdbio_get_record(self._reading, self._dbi, number, None,
                                           ctypes.byref(found)), f"{self._path}: record {number}")
@@ -59,7 +60,7 @@ class _Records(Announcer):
 
 
 class _Keyed:
-    """The same through py-lmdb, which knows no numbers: the keys are listed when a file is opened."""
+    """Reads them through py-lmdb, which has no record numbers: it lists the keys when it opens a file."""
 
     def __init__(self, path: str) -> None:
         import lmdb
@@ -68,10 +69,10 @@ class _Keyed:
             self._keys = list(txn.cursor().iternext(values=False))
 
     def turn(self, numbers: Sequence[int]) -> None:
-        """Begins a batch, of which py-lmdb need not know."""
+        """Does nothing: py-lmdb needs no announcement of a batch."""
 
     def record(self, number: int) -> bytes:
-        """A copy of a record's value."""
+        """Returns a copy of a record's value."""
         with self._env.begin() as txn:
             value: bytes = txn.get(self._keys[number])
         return value
@@ -82,10 +83,10 @@ class _Keyed:
 
 
 class _LmdbReader(FormatReader):  # type: ignore[misc]
-    """DLIO calls read_index() for each sample, or next() for all of them.
+    """Reads samples for DLIO, which calls read_index() for each sample, or next() for all of them.
 
-    DLIO closes a file behind every sample unless it is told otherwise (reader.read_type). An
-    environment stays open all the same, as programs that train keep it.
+    DLIO closes a file after every sample unless reader.read_type says otherwise. Its environment stays
+    open all the same, as in programs that train.
     """
 
     _kind: Any = None
@@ -113,7 +114,7 @@ class _LmdbReader(FormatReader):  # type: ignore[misc]
         return value
 
     def _coming(self) -> list[tuple[str, int]]:
-        """The file and number of each sample of this reader's next batch, where they are told."""
+        """Returns the file and number of each sample of this reader's next batch to announce."""
         return []
 
     def _turn(self, coming: list[tuple[str, int]]) -> None:
@@ -151,7 +152,7 @@ class PyLmdbReader(_LmdbReader):
 
 
 class LmdbioReader(_LmdbReader):
-    """Reads through lmdbio, which is not told what comes next."""
+    """Reads through lmdbio, and announces nothing."""
 
     _kind = _Records
 

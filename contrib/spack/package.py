@@ -6,7 +6,7 @@ spack dev-build --source-path CHECKOUT lmdbio@main
 """
 try:
     from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
-except ImportError:  # before Spack 1.0 it is one of the names of spack.package
+except ImportError:  # before Spack 1.0 the class is one of the names of spack.package
     pass
 
 from spack.package import *

@@ -6,12 +6,12 @@
 #
 # Makes two LMDB environments, TRAIN and TEST, of up to MOST fragments of 4096 bytes of each class:
 #	0 headers in C    1 machine code    2 Python    3 compressed    4 translations    5 Perl
-# A class of which there are no files here stays empty. The same files give the same data sets.
+# A class without files on this machine stays empty. The same files give the same data sets.
 set -eu
 LC_ALL=C
 export LC_ALL
 
-# files CLASS PATTERN FOLDER...: a line for each file, in order of names; the large ones alone.
+# files CLASS PATTERN FOLDER...: prints a line for each file of more than 7 KiB, in order of names.
 files() {
 	class=$1 pattern=$2
 	shift 2

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Turns files into a data set of fragments with a class each.
  *
- * Standard input has a line for each file: its class (a number), a blank, its path. Of each file up
- * to 16 fragments of 4096 bytes are taken, evenly spread, and up to MOST of each class. Key: class,
- * two digits; a slash; a running number, eight digits. So the data set is sorted by class, as many
- * are. Every TENTH fragment goes to a second data set, for testing.
+ * Standard input has a line for each file: its class (a number), a blank, its path. The program
+ * takes up to 16 fragments of 4096 bytes of each file, evenly spread, and up to MOST of each class.
+ * A key is the class (two digits), a slash and a running number (eight digits). So the data set is
+ * sorted by class, as many data sets are. Every TENTH fragment goes to a second data set, for
+ * testing.
  */
 #include <errno.h>
 #include <lmdb.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Trains a softmax regression, fed by lmdbio's batch loader.
  *
- * It learns to tell what kind of file a fragment of 4096 bytes is from, by how often each byte
+ * The model learns to tell what kind of file a fragment of 4096 bytes is from, by how often each
+ * byte
  * occurs in it. Each rank takes its share of every global batch from the loader, adds up the
  * gradient of its samples, and all ranks sum theirs. Errors are rounded to 2^-24 and added as whole
  * numbers, and the loader's global batches are the same for any number of ranks; so the learning
@@ -25,12 +26,12 @@
 enum {
 	CLASSES = 6,
 	BYTES = 256,
-	INPUTS = BYTES + 1, /* and one that is always on */
+	INPUTS = BYTES + 1, /* and an input that is always 1 */
 	INPUT_ONE = 256,    /* inputs are whole multiples of 1/INPUT_ONE */
 	ERROR_ONE = 1 << 24,
 };
 
-/* What a sample is decoded to. */
+/* A decoded sample. */
 struct input {
 	int32_t class;
 	int32_t values[INPUTS];
@@ -44,7 +45,7 @@ struct options {
 	enum lmdbio_order order;
 };
 
-/* What is added up over the samples of all ranks; nothing but int64_t. */
+/* Sums over the samples of all ranks. All fields are int64_t, for job_sum(). */
 struct sums {
 	int64_t gradient[CLASSES][INPUTS];
 	int64_t loss; /* in ERROR_ONE */
@@ -75,14 +76,14 @@ static int decode(void *unused, const struct lmdbio_sample *sample, void *output
 		return EINVAL;
 	for (size_t i = 0; i < sample->data.mv_size; i++)
 		counts[bytes[i]]++;
-	/* Few and many are further apart than many and more. */
+	/* A logarithm: differences between small counts weigh more than between large ones. */
 	for (unsigned i = 0; i < BYTES; i++)
 		input->values[i] = (int32_t)lrint(log2(1 + counts[i]) / 12 * INPUT_ONE);
 	input->values[BYTES] = INPUT_ONE;
 	return 0;
 }
 
-/* The probabilities of the classes. Returns the likeliest. */
+/* Computes the probabilities of the classes. Returns the likeliest class. */
 static int predict(const struct input *input, double probabilities[CLASSES])
 {
 	double highest = -INFINITY, sum = 0;
@@ -150,7 +151,7 @@ static struct lmdbio_loader *loader_open(const struct options *options,
 	return loader;
 }
 
-/* One pass over a data set. With a rate of 0 nothing is learnt. */
+/* Passes once over a data set. With a rate of 0 the weights do not change. */
 static void pass(struct lmdbio_loader *loader, uint64_t epoch, double rate, struct sums *total)
 {
 	struct lmdbio_batch *batch;

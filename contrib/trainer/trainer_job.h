@@ -11,7 +11,7 @@ struct trainer_job {
 	uint32_t ranks, rank;
 };
 
-/* To be called first and last. Collective: yes. */
+/* Call job_begin() first and job_end() last. Collective: yes. */
 void job_begin(struct trainer_job *job, int *argc, char ***argv);
 void job_end(void);
 
@@ -19,8 +19,8 @@ void job_end(void);
 int job_loader_open(const struct trainer_job *job, struct lmdbio_loader **loader, const char *path,
 		    const struct lmdbio_loader_options *options);
 
-/* Adds up the numbers of all ranks, in place. Whole numbers: so the sum is the same in any order,
- * and on any number of ranks. Collective: yes. */
+/* Adds up the numbers of all ranks, in place. A sum of whole numbers is the same in any order, and
+ * on any number of ranks. Collective: yes. */
 void job_sum(int64_t *numbers, size_t n);
 
 /* Ends the whole job because this rank cannot go on. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A job of MPI's ranks. */
+/* Implements a job of MPI's ranks. */
 #include "trainer_job.h"
 
 #include <lmdbio_mpi.h>
@@ -32,7 +32,7 @@ int job_loader_open(const struct trainer_job *job, struct lmdbio_loader **loader
 }
 
 /* MPI_Wait and MPI_Allreduce keep a processor while they wait. Where ranks share processors, the
- * rank that the others wait for would have to do with a part of one. */
+ * rank that the others wait for would get only a part of one. */
 static void request_wait(MPI_Request *request)
 {
 	enum { YIELDS = 64, LONGEST_NS = 1000000 };
