@@ -17,11 +17,11 @@ cluster_begin() {
 	unshare -n -u -i -m --propagation slave true 2>/dev/null || skip "no namespaces of network and mounts here"
 	job_begin
 	trap 'cluster_stop; job_clean' EXIT
-	# Processes on the hosts must be able to read it, whatever user they run as.
+	# Processes on the hosts must be able to read the data, whatever user they run as.
 	chmod 755 "$scratch" "$scratch/backing"
 }
 
-# cluster_process NAME UNSHARE-OPTION...: starts it; its process id is in $scratch/cluster/NAME.
+# cluster_process NAME UNSHARE-OPTION...: starts a host or the switch; its process id is in $scratch/cluster/NAME.
 cluster_process() {
 	local name=$1 mine
 

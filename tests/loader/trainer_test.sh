@@ -19,7 +19,7 @@ fragments=$(grep -c '^ 3[0-9]3[0-9]2f' dump) || true
 alone() {
 	timeout -k 5 300 "$@"
 }
-# curve NAME COMMAND...: writes down the learning curve of a short training. (judge calls it, and above.)
+# curve NAME COMMAND...: writes down the learning curve of a short training. (judge calls curve and above.)
 # shellcheck disable=SC2317
 curve() {
 	curve_name=$1

@@ -28,7 +28,7 @@ loads() {
 	"$top_builddir/tests/loader/loader_read" --memory=1048576 --epochs=2 "$@" "$set" 2> said
 }
 
-# sums: the lines of each epoch's records, without what they cost.
+# sums: prints the lines of each epoch's records, without the fields of their cost.
 sums() {
 	sed -n 's/^\(epoch .*\) storage .*/\1/p'
 }

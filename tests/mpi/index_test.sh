@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that ranks which number records together get what one rank gets alone, or the same code if they do not, and
-# read no more for it.
+# Checks that ranks which number records together get the numbers that one rank gets alone, or all get the same error,
+# and that they read no more than one rank reads.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -45,7 +45,7 @@ judge index_of_no_database_is_MDB_NOTFOUND_on_all_ranks all_say 'error -30798'
 indexing 2 nowhere
 judge index_of_no_environment_is_ENOENT_on_all_ranks all_say 'error 2'
 
-# --- what it asks of storage ---
+# --- what numbering asks of storage ---
 if (slowfs_require) > /dev/null; then
 	trap 'cd /; slowfs_abandon; rm -rf "$scratch"; mpi_sweep' EXIT
 	mkdir -p backing/img backing/small

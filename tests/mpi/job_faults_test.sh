@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what may happen to one rank of a job while all other ranks read the right data and the job ends in order.
+# Checks failures and signals of one rank of a job: all other ranks read the right data, and the job ends in order.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin

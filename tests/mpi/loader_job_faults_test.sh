@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks what one rank of a job, or storage, may do to the batch loader while all other ranks get their records, and
-# that all ranks get the same answer when their arguments do not fit together.
+# Checks failures of one rank of a job, or of storage, under the batch loader: all other ranks get their records. All
+# ranks get the same answer when their arguments do not fit together.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 stores_alone "$@"

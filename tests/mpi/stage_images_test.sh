@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
 # Two images of a file system are mounted one after the other in the same place, and their data sets have the same
-# inode, size, times, transaction and meta pages: what was staged of the one is not read for the other. The file
+# inode, size, times, transaction and meta pages: no program reads a staged copy of the one for the other. The file
 # systems have an id, no id, or the same id, or lie below another file system.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
@@ -114,7 +114,7 @@ mount_fuse() {
 	squashfuse -o allow_other "$1" mount
 }
 
-# images KIND MOUNT OTHER: what was staged of the data set one is not read for the other's.
+# images KIND MOUNT OTHER: no program reads the staged copy of the data set one for the other.
 images() {
 	image_of=$1
 	name=$1_by_$2_of_$3

@@ -86,7 +86,7 @@ all_ranks_say() {
 	[ "$(grep -c "^rank [0-9]* of $1: $2\$" err)" -eq "$1" ] || { cat out err; return 1; }
 }
 
-# fresh DIRECTORY...: makes them anew, empty.
+# fresh DIRECTORY...: makes the directories anew, empty.
 fresh() {
 	rm -rf "$@"
 	mkdir "$@"

@@ -47,7 +47,7 @@ slowfs_require()
 	fi
 }
 
-# slowfs_start BACKING MOUNT [OPTIONS]: mounts it; returns when MOUNT is mounted.
+# slowfs_start BACKING MOUNT [OPTIONS]: starts slowfs; returns when MOUNT is mounted.
 slowfs_start()
 {
 	_slowfs_backing=$1

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Another user plants memory that looks like the readers' shared memory, with falsified values: whole, truncated,
 # truncated again while it is mapped, under the names that lead to it, or passed to a process of the readers' user.
-# That user also takes the name of the node's server, and lies there or is silent. Readers see the right bytes, send
-# it nothing and keep their budget.
+# That user also takes the name of the node's server, and gives false answers there, or none. Readers see the right
+# bytes, send that user nothing and keep their budget.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 stores_needs_users

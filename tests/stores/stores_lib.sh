@@ -21,9 +21,8 @@ times=1 # more at night
 # A node name of this test's own, by which its processes are also recognised.
 export LMDBIO_NODE=stores-$$
 
-# The names that lead to an arena belong to the network namespace: in a namespace of our own no other process has
-# them.
-# Called first, with the test's own arguments.
+# stores_alone ARGUMENT...: runs the test again in its own network namespace. The names that lead to an arena belong to
+# that namespace, so no other process has them. Called first, with the test's own arguments.
 stores_alone() {
 	if [ -z "${STORES_ALONE:-}" ] && unshare -n true 2>/dev/null; then
 		STORES_ALONE=1 exec unshare -n -- bash "$0" "$@"
@@ -85,7 +84,7 @@ group_make() {
 	echo $(($1 << 20)) >"$group/memory.max"
 }
 
-# Once its processes are gone; the machine's groups are as they were.
+# group_end: removes the group once its processes are gone, and leaves the machine's groups as they were.
 group_end() {
 	local tries
 
@@ -96,7 +95,7 @@ group_end() {
 	[ -z "${group_root:-}" ] || { echo -memory >"$group_root/cgroup.subtree_control"; } 2>/dev/null || true
 }
 
-# The readers of this test that are alive: processes with its node name in their environment, except the test itself
+# The living readers of this test: processes with its node name in their environment, except the test itself
 # and its shells.
 stores_processes() {
 	local environ pid

@@ -65,7 +65,7 @@ for how in "" --set --renew --nordahead; do
 done
 lookups eighth_of_cifar cifar "$(all_requests cifar)" "$(all_bytes cifar)" --records=20000 --stride=8
 
-# What all processes of a node ask for is read as one process would read it, in a request a MiB.
+# All processes of a node together read what one process would read, in a request a MiB.
 together() {
 	local i pids=""
 
