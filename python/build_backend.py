@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""pip's door to the build: runs configure and make, and has setuptools pack what they install.
+"""The build backend for pip: runs configure and make, and lets setuptools pack the installed files.
 
 The wheel holds the package and, in lmdbio/native, the folders `bin`, `lib` and `libexec` of an
 installation. It holds no Python extension, so that one wheel serves every Python 3 of the platform.
@@ -31,12 +31,12 @@ def _version() -> str:
 
 
 def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
-    """Nothing: an sdist is the source as it stands."""
+    """Returns an empty list: making an sdist needs no other package."""
     return []
 
 
 def _install(into: pathlib.Path, build: pathlib.Path) -> None:
-    """Builds lmdbio in one folder and leaves its bin, lib and libexec in another."""
+    """Builds lmdbio in `build` and copies its bin, lib and libexec to `into`."""
     def run(*words: str) -> None:
         subprocess.run(words, cwd=build, check=True)
 
@@ -59,7 +59,8 @@ def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] 
                 metadata_directory: Optional[str] = None) -> str:
     """Builds the wheel; its name says which platform the libraries are for.
 
-    setuptools works in a copy of the package, for its own folder `build` would be ours.
+    setuptools works in a copy of the package, because it makes a folder `build`, which in the
+    source is the build tree of lmdbio.
     """
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     settings = {**(config_settings or {}), "--build-option": f"--plat-name={platform}"}
@@ -77,7 +78,7 @@ def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] 
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
-    """Packs the source: what git tracks in a checkout, everything in an unpacked sdist."""
+    """Packs the source: the files that git tracks in a checkout, all files in an unpacked sdist."""
     version = _version()
     name = f"lmdbio-{version}"
     if (ROOT / ".git").exists():

@@ -1,9 +1,9 @@
 dnl SPDX-License-Identifier: OLDAP-2.8
-dnl Finds the Python that the package `lmdbio` is installed for, and the folder where it looks.
+dnl Finds the Python that the package `lmdbio` is installed for, and the folder where this Python looks.
 dnl
-dnl A folder below the prefix that a Python searches is best: $prefix/bin/python3's, then that of
-dnl the python3 in PATH, then /usr/bin/python3's. Debian's Python searches dist-packages below
-dnl /usr/local, others site-packages.
+dnl The best folder is one below the prefix that a Python searches: $prefix/bin/python3, then the
+dnl python3 in PATH, then /usr/bin/python3. Debian's Python searches dist-packages below /usr/local,
+dnl other Pythons search site-packages.
 AC_DEFUN([LMDBIO_PYTHON], [
 AC_ARG_VAR([PYTHON], [the Python interpreter that the package lmdbio is installed for])
 AC_ARG_WITH([pythondir],

@@ -4,8 +4,8 @@
 
     lmdbio-run -- python3 hinted_epoch.py DATASET
 
-It prints records per second of both passes. Records are read by py-lmdb either way; where hints
-cannot be given, `Hints.why_not` says why and the records are the same. An example to copy from.
+The program prints records per second of both passes. py-lmdb reads the records in both. If hints
+cannot be given, `Hints.why_not` says why, and the records are the same. An example to copy from.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shuffled_batches(keys: Sequence[bytes], batch: int, seed: int) -> list[list[
 
 def read_batches(txn: Any, hints: Optional[lmdbio.Hints],
                  batches: list[list[bytes]]) -> Iterator[list[bytes]]:
-    """The values, batch after batch; while one is used the next is on its way."""
+    """Yields the values of each batch. While the program uses them, lmdbio reads the next batch."""
     if hints and batches:
         hints.prefetch_keys(txn, batches[0])
     for i, batch in enumerate(batches):
@@ -57,14 +57,14 @@ def forget_pages(path: str) -> None:
 
 
 def all_keys(path: str) -> list[bytes]:
-    """All keys. A training set's usually stand in a list beside it."""
+    """Returns all keys. The keys of a training set usually stand in a list beside it."""
     with open_data(path) as env, env.begin() as txn:
         return list(txn.cursor().iternext(keys=True, values=False))
 
 
 def one_pass(path: str, batches: list[list[bytes]],
              hinted: bool) -> tuple[float, int, str, int, Optional[str]]:
-    """Reads all once: seconds, bytes, a digest, requests ahead, and why there were no hints."""
+    """Reads all records once. Returns seconds, bytes, a digest, the requests ahead, and `why_not`."""
     forget_pages(path)
     seen, length = hashlib.sha256(), 0
     start = time.perf_counter()
@@ -80,7 +80,7 @@ def one_pass(path: str, batches: list[list[bytes]],
 
 
 def alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function in a new process, which nothing of an earlier pass is left in."""
+    """Calls a function in a new process, so that an earlier pass has no influence on it."""
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function, *arguments).result()

@@ -4,8 +4,8 @@
 
     lmdbio-run -- python3 loader_epoch.py DATASET
 
-It prints records per second of both ways, what the loader says of the I/O, and how random the
-order is. An example to copy from.
+The program prints records per second of both ways, the loader's verdict on the I/O, and how random
+the order is. An example to copy from.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import lmdbio
 
 
 def by_loader(loader: lmdbio.Loader, epoch: int) -> tuple[list[bytes], str, float]:
-    """The keys in their order, a digest of the values, and seconds."""
+    """Reads an epoch. Returns the keys in their order, a digest of the values, and seconds."""
     keys, digest, began = [], hashlib.sha256(), time.monotonic()
     for batch in loader.epoch(epoch):
         for key, value in batch:
@@ -31,7 +31,7 @@ def by_loader(loader: lmdbio.Loader, epoch: int) -> tuple[list[bytes], str, floa
 
 
 def by_get(path: str, keys: list[bytes]) -> tuple[str, float]:
-    """A digest of the values of some keys, and seconds."""
+    """Reads the values of some keys. Returns a digest of the values, and seconds."""
     digest, began = hashlib.sha256(), time.monotonic()
     with lmdb.open(path, readonly=True, lock=False, readahead=False,
                    subdir=os.path.isdir(path)) as env, env.begin(buffers=True) as txn:

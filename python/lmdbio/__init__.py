@@ -10,8 +10,8 @@
                     ...
 
 Loader          mini-batches in an order that follows from a seed, read ahead
-Records         the same as a PyTorch IterableDataset
-Hints           announces what a py-lmdb program reads next
+Records         the loader's records as a PyTorch IterableDataset
+Hints           announces the records that a py-lmdb program reads next
 stats           lmdbio's counters in this process
 lmdbio.torch    AnnouncingSampler: read-ahead for an unmodified map-style Dataset
 
@@ -34,7 +34,7 @@ __all__ = ["Batch", "Error", "Hints", "Loader", "Records", "library", "stats"]
 
 
 def __getattr__(name: str) -> Any:
-    # Records derives from torch's IterableDataset: torch is imported with its first use.
+    # Records derives from torch's IterableDataset: the first use of Records imports torch.
     if name == "Records":
         from .records import Records
         return Records

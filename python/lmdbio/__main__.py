@@ -22,13 +22,13 @@ The options are those of lmdbio-run(1), such as --memory=2G and --verbose.
 
 
 def _fail(text: str) -> NoReturn:
-    """One line on standard error, and the status of what cannot be done."""
+    """Prints one line on standard error and exits with status 2."""
     print(text, file=sys.stderr)
     sys.exit(2)
 
 
 def _wrong(what: str) -> int:
-    """A wrong command line: what is wrong with it, and where help is."""
+    """Prints the fault of the command line and how to get help. Returns the exit status."""
     print(f"lmdbio: {what}\nTry 'python3 -m lmdbio --help' for more information.", file=sys.stderr)
     return 2
 
@@ -48,7 +48,7 @@ def _lmdbio_run(arguments: list[str]) -> NoReturn:
 
 
 def command() -> NoReturn:
-    """A command of a wheel, by the name that it is called by: lmdbio-check, say."""
+    """Starts the command of the wheel that has the name of this script, such as lmdbio-check."""
     name = os.path.basename(sys.argv[0])
     program = installed_file("bin", name)
     if program is None:
@@ -58,10 +58,10 @@ def command() -> NoReturn:
 
 
 def _options() -> dict[str, bool]:
-    """lmdbio-run's options, and whether the next word is the value of each: `--memory 2G`."""
+    """Returns lmdbio-run's options: true if the next word is the option's value, as in `--memory 2G`."""
     table = subprocess.run([_program(), "--table-of-options"], stdout=subprocess.PIPE, text=True)
     takes: dict[str, bool] = {}
-    for line in table.stdout.splitlines():  # tools/tool_table.c has the form
+    for line in table.stdout.splitlines():  # tools/tool_table.c writes the lines
         kind, *fields = line.split("\t")
         if kind == "option":
             letter, name, argument = fields[:3]
@@ -73,7 +73,7 @@ def _options() -> dict[str, bool]:
 
 
 def _takes_next(word: str, options: dict[str, bool]) -> bool:
-    """Whether the word after an option is its value. getopt_long(3) takes beginnings of names, too."""
+    """Returns whether the next word is the option's value. getopt_long(3) accepts abbreviations, too."""
     if word.startswith("--"):
         meant = [word] if word in options else [name for name in options if name.startswith(word)]
         return "=" not in word and any(options[name] for name in meant)
@@ -82,7 +82,7 @@ def _takes_next(word: str, options: dict[str, bool]) -> bool:
 
 
 def _script_at(words: list[str]) -> Optional[int]:
-    """Where Python's own words begin: after `--`, at -m or -c, or at the first that is no option's."""
+    """Returns the place of Python's first word: after `--`, at -m or -c, or behind the options."""
     options, place = _options(), 0
     while place < len(words):
         word = words[place]

@@ -189,7 +189,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
 
 
 def declare(lib: ctypes.CDLL) -> ctypes.CDLL:
-    """Gives every function of <lmdb.h> and <lmdbio.h> that this package calls its types."""
+    """Declares the types of the functions of <lmdb.h> and <lmdbio.h> that this package calls."""
     for name, result, parameters in FUNCTIONS:
         function = getattr(lib, name)
         function.restype, function.argtypes = result, parameters
@@ -199,8 +199,8 @@ def declare(lib: ctypes.CDLL) -> ctypes.CDLL:
 def installed_file(folder: str, *below: str) -> Optional[str]:
     """The path of a file in `bin` or `lib` that was installed with this package, or None.
 
-    A wheel has both in the folder `native` beside this module; `make install` writes into the
-    module _place where its own are.
+    A wheel has both folders in `native` beside this module. `make install` installs a module
+    _place that names its folders.
     """
     try:
         installed: Any = importlib.import_module("lmdbio._place")
@@ -217,9 +217,9 @@ _library: Optional[ctypes.CDLL] = None
 def library() -> ctypes.CDLL:
     """The C library with its functions declared.
 
-    It is, in this order: lmdbio as the process has loaded it already (under lmdbio-run, say), the
-    file that $LIBLMDBIO names, the one that was installed with this package, and the
-    liblmdb.so.0 that the system finds. Raises ImportError if none of them is lmdbio.
+    The library is the first of these: lmdbio, if the process has loaded it already (as under
+    lmdbio-run); the file that $LIBLMDBIO names; the file that was installed with this package; the
+    liblmdb.so.0 that the system finds. Raises ImportError if that file is not lmdbio.
     """
     global _library
     if _library is None:
@@ -237,7 +237,7 @@ def library() -> ctypes.CDLL:
 
 
 def mpi_library() -> ctypes.CDLL:
-    """liblmdbio-mpi, whose loaders are the library's."""
+    """Returns liblmdbio-mpi. The functions of library() take the loaders that it opens."""
     library()
     lib = ctypes.CDLL(os.environ.get("LIBLMDBIO_MPI")
                       or installed_file("lib", "lmdbio", "liblmdbio-mpi.so.0")
@@ -248,7 +248,7 @@ def mpi_library() -> ctypes.CDLL:
     return lib
 
 
-# LMDB's and the system's own texts of these name neither a file nor what to do.
+# LMDB's and the system's own texts of these codes name neither a file nor a remedy.
 _DAMAGED = "it is damaged: lmdbio-check says where"
 _UNKNOWN = "this is no data file that lmdbio reads: lmdbio-check says what it is"
 FORKED = "a forked process has none of its parent's loaders: open one in the process that uses it, or make Records"
@@ -256,7 +256,7 @@ _EXPLAINED = {-30796: _DAMAGED, -30797: _DAMAGED, -30793: _UNKNOWN, -30794: _UNK
 
 
 def check(code: int, what: str, texts: Optional[dict[int, str]] = None) -> None:
-    """Raises Error for a code that is not 0; `what` names the file or the step, `texts` what codes mean there."""
+    """Raises Error for a code that is not 0. `what` names the file or the step, `texts` has texts for codes."""
     if code:
         text = {**_EXPLAINED, **(texts or {})}.get(code) or library().mdb_strerror(code).decode()
         raise Error(code, f"{what}: {text}")

@@ -12,24 +12,25 @@ from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, MDB_NOTLS, MDB_RDO
 from .hints import key_values, record_numbers
 from .loader import Path, check_opened, name_bytes, path_bytes, whole
 
-SLOTS = 4  # that an announcer takes at most of a reader table, whose 126 all processes share
+SLOTS = 4  # an announcer takes at most these of a reader table's 126, which all processes share
 
 
 class Announcer:
-    """Brings records of a data set into this node's store, for whichever process reads them.
+    """Brings records of a data set into this node's store, for all processes that read them.
 
-    It opens the data set beside the program's own environments. Processes of the node that read
-    the same file on lmdbio share the store (lmdbio(7)), so that what is announced here is found
-    there by workers.
+    An announcer opens the data set beside the program's own environments. Processes of the node
+    that read the same file on lmdbio share the store (lmdbio(7)), so workers find the announced
+    records there.
 
     path    a directory with a data set or a container in it, or the file itself
     name    a named database; None is the main one
     lock    True takes up to SLOTS slots in the data set's reader table, beside live writers
-    depth   announcements that may be under way; an older one is dropped if it has not begun
+    depth   announcements that may be under way; lmdbio drops an older one that it has not begun
 
-    An announcement lives in a transaction, and what has not been begun is dropped with it.
-    `depth` transactions take turns, so that the newest snapshot is read and old pages give way. With
-    a lock each takes a slot: there are SLOTS at most, and each has several announcements in its turn.
+    An announcement belongs to a transaction. When the transaction ends, lmdbio drops the reads that
+    it has not begun. `depth` transactions take turns, so that announcements read the newest snapshot
+    and an old one is released. With a lock each transaction takes a slot of the reader table: there
+    are at most SLOTS transactions, and each makes several announcements in its turn.
     """
 
     _env: Any = None
@@ -40,10 +41,10 @@ class Announcer:
         self._path, self._process = os.fsdecode(path), os.getpid()
         self._txns: list[Any] = []
         self._most = min(depth, SLOTS) if lock else depth  # transactions
-        self._each = depth // self._most  # announcements of one in its turn
-        self._turn, self._left = -1, 0  # the transaction whose turn it is, and what it still takes
+        self._each = depth // self._most  # announcements of a transaction in its turn
+        self._turn, self._left = -1, 0  # the transaction that has its turn, and its announcements left
         lib, env = library(), ctypes.c_void_p()
-        self._env = env  # before it is made: Ctrl-C may come behind each call (loader.py)
+        self._env = env  # stored before the call, because Ctrl-C may come after each call (loader.py)
         check(lib.mdb_env_create(ctypes.byref(env)), self._path)
         try:
             check(lib.mdb_env_set_maxdbs(env, 4), self._path)
@@ -56,7 +57,7 @@ class Announcer:
             raise
 
     def _open_database(self, name: Optional[str], database: Optional[bytes]) -> int:
-        """The MDB_dbi of a database; all transactions have it once the one that opens it is committed."""
+        """Returns the MDB_dbi of a database, which all transactions can use after the commit here."""
         dbi, txn = ctypes.c_uint(), self._begin()
         lib = library()
         check_opened(lib.mdb_dbi_open(txn, database, 0, ctypes.byref(dbi)), self._path, name)
@@ -66,7 +67,7 @@ class Announcer:
         return dbi.value
 
     def _begin(self) -> Any:
-        """A new transaction, the last of self._txns."""
+        """Begins a transaction, the last of self._txns."""
         txn = ctypes.c_void_p()
         self._txns.append(txn)
         code = self._begin_in(txn)
@@ -79,7 +80,7 @@ class Announcer:
         return int(library().mdb_txn_begin(self._env, None, MDB_RDONLY, ctypes.byref(txn)))
 
     def _next(self, turn_ends: bool = False) -> Any:
-        """The transaction of the next announcement: the last one's, a new one, or the oldest, renewed."""
+        """Returns the next announcement's transaction: the last one's, a new one, or the oldest, renewed."""
         if not self._env:
             raise Error(errno.ECANCELED, f"{self._path}: the announcer is closed")
         if self._left and not turn_ends:
@@ -99,7 +100,7 @@ class Announcer:
         if txn:
             library().mdb_txn_reset(txn)
             check(library().mdb_txn_renew(txn), self._path)
-        else:  # Ctrl-C came before it had begun.
+        else:  # Ctrl-C came before the transaction had begun.
             check(self._begin_in(txn), self._path)
 
     def keys(self, keys: Sequence[bytes]) -> None:
@@ -119,13 +120,13 @@ class Announcer:
                   self._path)
 
     def entries(self) -> int:
-        """How many records the database has."""
+        """Returns the number of records in the database."""
         found = DatabaseStat()
         check(library().mdb_stat(self._next(True), self._dbi, ctypes.byref(found)), self._path)
         return int(found.entries)
 
     def value(self, key: bytes) -> Optional[bytes]:
-        """A copy of the value of one key; None if the database has no such key."""
+        """Returns a copy of the value of one key; None if the database has no such key."""
         found, (address, kept) = Value(), key_values([key])
         code = library().mdb_get(self._next(True), self._dbi, address, ctypes.byref(found))
         del kept
@@ -135,11 +136,11 @@ class Announcer:
         return ctypes.string_at(found.data, found.size)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Refuses to be copied or pickled: a copy's end would close the environment."""
+        """Refuses to be copied or pickled: deleting a copy would close the environment."""
         raise TypeError("an Announcer can be neither copied nor pickled: open another one")
 
     def close(self) -> None:
-        """Drops what has not been read, and closes the environment."""
+        """Drops the announced records that have not been read, and closes the environment."""
         if not self._env or self._process != os.getpid():
             return
         abort, close, self._left = library().mdb_txn_abort, library().mdb_env_close, 0

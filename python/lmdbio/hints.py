@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Hints: announces to lmdbio what a py-lmdb program reads next.
+"""Hints: announces to lmdbio the records that a py-lmdb program reads next.
 
 In a PyTorch data set whose sampler yields each batch of keys together with the batch that the same
 worker gets next:
@@ -17,8 +17,8 @@ worker gets next:
             self.hints.prefetch_keys(self.txn, following)
             return [decode(self.txn.get(key)) for key in now]
 
-The transaction stays open: when it ends, lmdbio drops what was announced and is not yet being
-read. lmdbio.torch.AnnouncingSampler does the same for a data set that is not to be changed.
+Keep the transaction open: when it ends, lmdbio drops the announced records that it is not yet
+reading. lmdbio.torch.AnnouncingSampler does the same for a data set that is not to be changed.
 """
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _library_of_binding() -> ctypes.CDLL:
     """The library that py-lmdb itself calls, if it is lmdbio.
 
     The functions are looked up from the binding's own module, which finds lmdbio under LD_PRELOAD
-    and LD_LIBRARY_PATH alike. A binding with an LMDB of its own inside shows that one's mdb_*
-    there: where the calls go, lmdbio_serves() says of the handle.
+    and LD_LIBRARY_PATH alike. A binding that contains an LMDB shows the mdb_* functions of that
+    LMDB there: lmdbio_serves() says for a handle which library serves it.
     """
     module = importlib.import_module("lmdb_cffi" if _is_cffi() else "lmdb.cpython")
     for lib in (ctypes.CDLL(module.__file__), ctypes.CDLL(None)):
@@ -64,7 +64,7 @@ def _unknown_layout() -> Unusable:
 
 
 def _word_at(thing: Any, offset: int) -> Optional[int]:
-    """The pointer at an offset of a Python object, which must lie inside of the object."""
+    """Returns the pointer at an offset of a Python object. The pointer must lie inside the object."""
     if offset < 2 * POINTER_SIZE or offset % POINTER_SIZE or \
             offset + POINTER_SIZE > type(thing).__basicsize__:
         raise _unknown_layout()
@@ -72,7 +72,7 @@ def _word_at(thing: Any, offset: int) -> Optional[int]:
 
 
 def _handles(env: Any, txn: Any) -> tuple[Optional[int], Optional[int]]:
-    """The MDB_env * and MDB_txn * behind py-lmdb's objects. The second is None after the end of txn.
+    """Returns the MDB_env * and MDB_txn * of py-lmdb's objects; the second is None after txn's end.
 
     The cffi binding keeps them as attributes. The CPython binding's objects are C structures
     without accessors; in all of its versions the list of weak references is followed by
@@ -80,8 +80,8 @@ def _handles(env: Any, txn: Any) -> tuple[Optional[int], Optional[int]]:
         Environment:  MDB_env *env;
         Transaction:  EnvObject *env;  MDB_txn *txn;   (env is NULL when the transaction has ended)
 
-    and Python tells the list's place, as __weakrefoffset__. The word before the MDB_txn * must be
-    the address of `env` itself; this is checked at each call, before the next word is believed.
+    and Python gives the list's place, as __weakrefoffset__. The word before the MDB_txn * must be
+    the address of `env` itself; each call checks this before it uses the next word.
     """
     lmdb: Any = sys.modules["lmdb"]
     if _is_cffi():
@@ -104,18 +104,18 @@ def record_numbers(numbers: Sequence[int]) -> "array.array[int]":
 
 
 def address_of(text: bytes) -> int:
-    """Where the bytes of an object begin; they stay there as long as the object lives."""
+    """Returns the address of an object's bytes, which is valid as long as the object lives."""
     return ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
 
 
 def check_bytes(argument: str, key: Any) -> None:
-    """Raises a TypeError that names the argument for a key that is none."""
+    """Raises a TypeError that names the argument if the key is not bytes."""
     if not isinstance(key, (bytes, bytearray, memoryview)):
         raise TypeError(f"{argument}: {key!r} must be bytes")
 
 
 def key_values(keys: Sequence[bytes]) -> tuple[int, tuple[bytes, "array.array[int]"]]:
-    """The address of an array of MDB_val for some keys, and what must be kept alive with it."""
+    """Returns the address of an array of MDB_val for some keys, and the objects that hold its bytes."""
     for key in keys:
         check_bytes("keys", key)
     joined = b"".join(keys)
@@ -131,8 +131,8 @@ def key_values(keys: Sequence[bytes]) -> tuple[int, tuple[bytes, "array.array[in
 class Hints:
     """lmdbio's hints for an environment that py-lmdb has opened with readonly=True.
 
-    Where hints cannot be given (the program does not run on lmdbio, the environment is open for
-    writing) each method does nothing, and `why_not` says why; it is None where they can.
+    If hints cannot be given (the program does not run on lmdbio, the environment is open for
+    writing), each method does nothing, and `why_not` says why; otherwise `why_not` is None.
     """
 
     def __init__(self, env: Any) -> None:
@@ -147,7 +147,7 @@ class Hints:
             self.why_not = str(error)
 
     def _check(self, lib: ctypes.CDLL, txn: Any) -> None:
-        """Checks that the library says of the handles what the binding says."""
+        """Checks that the library and the binding agree on the handles."""
         if not self.env.flags()["readonly"]:
             raise Unusable("the environment is open for writing")
         env, handle = _handles(self.env, txn)
@@ -158,7 +158,7 @@ class Hints:
             raise _unknown_layout()
 
     def _handle(self, txn: Any) -> int:
-        """The MDB_txn * of a transaction; not kept, as py-lmdb uses one for several objects."""
+        """Returns the MDB_txn * of a transaction. py-lmdb uses one for several objects: do not keep it."""
         handle = _handles(self.env, txn)[1]
         if not handle:
             raise self._error("the transaction has ended")
@@ -177,7 +177,7 @@ class Hints:
             raise self._error(self.library.mdb_strerror(code).decode())
 
     def dbi(self, txn: Any, name: Optional[bytes] = None) -> int:
-        """The MDB_dbi of a database by its name; one that env.open_db() has opened keeps its own."""
+        """Returns the MDB_dbi of a database by its name: the same one if env.open_db() has opened it."""
         if self.why_not:
             return 0
         if name is not None:
@@ -196,7 +196,7 @@ class Hints:
 
     def prefetch_range(self, txn: Any, first: Optional[bytes] = None, last: Optional[bytes] = None,
                        dbi: int = 1) -> None:
-        """Announces the records from key `first` to key `last`, both included; None: to the end."""
+        """Announces the records from key `first` to key `last`, both included; None: no bound."""
         if self.why_not:
             return
         for argument, end in ("first", first), ("last", last):
@@ -224,7 +224,7 @@ class Hints:
             self._call("lmdbio_advise", txn, whole("dbi", dbi), advice, stride)
 
     def statistics(self) -> dict[str, int]:
-        """lmdbio's counters in this process, by name; empty where the program is not on lmdbio."""
+        """lmdbio's counters in this process, by name; empty if the program does not run on lmdbio."""
         if self.library is None:
             return {}
         found = Stats(size=ctypes.sizeof(Stats))

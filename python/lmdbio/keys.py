@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Which keys a data set's indices stand for, by the conventions of known programs."""
+"""Maps a data set's indices to keys, by the conventions of known programs."""
 from __future__ import annotations
 
 import glob
@@ -20,18 +20,18 @@ Paths = Union[Path, Sequence[Path]]
 
 
 class Part(NamedTuple):
-    """One data set, of those whose records an index counts through one after another."""
+    """One of the data sets whose records an index counts through, one data set after another."""
 
     path: Path
-    keys: Optional[KeyFunction]  # from an index in this part; None: the index is the record's number
+    keys: Optional[KeyFunction]  # of an index in this part; None: the index is the record's number
     length: Optional[int]        # indices in this part; None: all
 
 
 def _stored(path: Path, *names: bytes) -> tuple[int, list[Optional[bytes]]]:
-    """The number of a data set's records, and the values of some keys.
+    """Returns the number of a data set's records, and the values of some keys.
 
-    It opens an environment of lmdbio's own: py-lmdb opens a file once in a process, and the program
-    may have it open.
+    The call opens an environment of lmdbio's own: py-lmdb opens a file only once in a process, and
+    the program may have opened it.
     """
     reader = Announcer(path, depth=1)
     try:
@@ -41,7 +41,7 @@ def _stored(path: Path, *names: bytes) -> tuple[int, list[Optional[bytes]]]:
 
 
 def _mmengine(path: Path) -> KeyFunction:
-    """BasicSR, MMEditing: meta_info.txt names 'NAME.png (HEIGHT,WIDTH,CHANNELS) LEVEL' a line."""
+    """BasicSR, MMEditing: lines of meta_info.txt are 'NAME.png (HEIGHT,WIDTH,CHANNELS) LEVEL'."""
     listing = pathlib.Path(os.fsdecode(path), "meta_info.txt")
     lines = listing.read_text().splitlines()
     keys = [line.split(" ")[0].split(".")[0].encode() for line in lines if line]
@@ -62,7 +62,7 @@ def _ase(path: Path) -> Part:
 
 
 class _Number(pickle.Unpickler):
-    """Takes plain values alone: a data set may be a stranger's."""
+    """Loads only plain values, because the source of a data set may not be trusted."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"{module}.{name} is no number")
@@ -90,7 +90,7 @@ def _deepmd(path: Path) -> KeyFunction:
     return lambda index: format(int(index), form).encode()
 
 
-# Those whose records lie in one data set, and those that are spread over the files of a folder.
+# Presets of one data set, and presets of several data sets, which are the files of a folder.
 SINGLE: dict[str, Optional[Callable[[Path], KeyFunction]]] = {
     "order": None, "caffe": None, "lsun": None, "mmengine": _mmengine, "deepmd": _deepmd,
 }
@@ -105,7 +105,7 @@ def _is_spread(key: Key) -> bool:
 
 
 def check_key(key: Key, path: Paths) -> None:
-    """Raises an error that says what `key` and `path` may be."""
+    """Raises an error that lists the valid values if `key` or `path` has another one."""
     known = "must be a function, a format such as '{:08d}', or one of " + ", ".join(map(repr, PRESETS))
     if not callable(key) and not isinstance(key, str):
         raise TypeError(f"key={key!r}: {known}")
@@ -116,7 +116,7 @@ def check_key(key: Key, path: Paths) -> None:
 
 
 def _inside(place: str, endings: tuple[str, ...]) -> list[str]:
-    """A data set itself, or the files of a folder or a pattern that have one of the endings."""
+    """Returns a data set itself, or the files with one of the endings in a folder or of a pattern."""
     if os.path.isdir(place) and not glob.glob(os.path.join(glob.escape(place), "data.mdb*")):
         return [entry.path for entry in os.scandir(place) if entry.name.endswith(endings)]
     if os.path.exists(place):
@@ -125,7 +125,7 @@ def _inside(place: str, endings: tuple[str, ...]) -> list[str]:
 
 
 def _files(key: str, paths: Paths) -> list[str]:
-    """The files of a data set of several, in the order of their names."""
+    """Returns the files of a data set that has several files, in the order of their names."""
     endings = SPREAD[key][1]
     places = [os.fsdecode(path) for path in (paths if isinstance(paths, (list, tuple)) else [paths])]
     found = [_inside(place, endings) for place in places]
@@ -137,7 +137,7 @@ def _files(key: str, paths: Paths) -> list[str]:
 
 
 def parts(key: Key, path: Paths) -> list[Part]:
-    """The data sets through which an index counts, each with its keys."""
+    """Returns the data sets that an index counts through, each with its keys."""
     check_key(key, path)
     if _is_spread(key):
         return [SPREAD[str(key)][0](file) for file in _files(str(key), path)]

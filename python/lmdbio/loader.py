@@ -22,14 +22,14 @@ from ._native import (FORKED, MDB_INCOMPATIBLE, MDB_NOLOCK, MDB_NOSUBDIR, MDB_NO
 ORDERS = {"sequential": 0, "shuffle": 1, "block": 2, "opportunistic": 3}
 EPOCH_BITS = 48
 SIZE_BITS = 8 * ctypes.sizeof(ctypes.c_size_t)
-LEAVE_SECONDS = 0.001  # between two looks whether another thread has left its call, which ends soon
+LEAVE_SECONDS = 0.001  # between two checks whether another thread has left its call, which ends soon
 TAILS = {"pad": 0, "drop": 1, "wrap": 2}
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def choice(argument: str, value: str, allowed: dict[str, int]) -> int:
-    """The number of a word, or a ValueError that names the argument and what it may be."""
+    """Returns the number of a word, or raises a ValueError with the argument and the valid words."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"{argument}={value!r}: must be one of {words}")
@@ -37,7 +37,7 @@ def choice(argument: str, value: str, allowed: dict[str, int]) -> int:
 
 
 def whole(argument: str, value: Any, least: int = 0, bits: int = 32) -> int:
-    """A whole number of at most so many bits, or an error that names the argument."""
+    """Returns a whole number of at most `bits` bits, or raises an error that names the argument."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -48,7 +48,7 @@ def whole(argument: str, value: Any, least: int = 0, bits: int = 32) -> int:
 
 
 def path_bytes(path: Any, argument: str = "path") -> bytes:
-    """A path as the C library takes it, or an error that names the argument."""
+    """Returns a path as the C library takes it, or raises an error that names the argument."""
     try:
         found = os.fsencode(path)
     except TypeError:
@@ -59,7 +59,7 @@ def path_bytes(path: Any, argument: str = "path") -> bytes:
 
 
 def name_bytes(name: Any) -> Optional[bytes]:
-    """A database's name as the C library takes it, or an error that names the argument."""
+    """Returns a database's name as the C library takes it, or raises an error that names the argument."""
     if name is None:
         return None
     if not isinstance(name, str):
@@ -70,7 +70,7 @@ def name_bytes(name: Any) -> Optional[bytes]:
 
 
 def check_opened(code: int, path: Path, name: Optional[str]) -> None:
-    """Raises Error for a code of opening a database that is not 0."""
+    """Raises Error if the code of opening a database is not 0."""
     what, texts = os.fsdecode(path), {errno.ENOTSUP: "lmdbio leaves it to LMDB, as LMDBIO_DISABLE=1 wants: unset that"}
     if name is not None and code in (MDB_NOTFOUND, MDB_INCOMPATIBLE):
         what, texts = f"{what}: database {name!r}", {MDB_NOTFOUND: "there is none of this name"}
@@ -86,7 +86,7 @@ def loader_options(*, batch: int, order: str = "shuffle", tail: str = "pad", see
                    stage_size: Optional[int] = None, shares: Optional[int] = None,
                    block: Optional[int] = None, buffer: Optional[int] = None,
                    resident: Optional[int] = None, skip_errors: bool = False) -> LoaderOptions:
-    """The C library's options from Loader's arguments, or an error that names the argument."""
+    """Returns the C library's options from Loader's arguments, or raises an error that names the argument."""
     ranks, batch, shares = whole("ranks", ranks, 1), whole("batch", batch, 1), whole("shares", shares or 0)
     if shares > batch:
         raise ValueError(f"shares={shares}: must be at most batch, which is {batch}")
@@ -106,14 +106,14 @@ def loader_options(*, batch: int, order: str = "shuffle", tail: str = "pad", see
 
 
 def _stage_check(stage_dir: Optional[Path]) -> None:
-    """A ValueError that names the argument, where it is no directory."""
+    """Raises a ValueError that names the argument if it is no directory."""
     if stage_dir is not None and not os.path.isdir(stage_dir):
         raise ValueError(f"stage_dir={os.fsdecode(stage_dir)!r}: must be a directory that is "
                          "there: make it, or leave the argument out")
 
 
 def handle_of(comm: Any) -> int:
-    """MPICH's own number of a communicator."""
+    """Returns MPICH's handle of a communicator, a number."""
     if isinstance(comm, int):
         return comm
     MPI: Any = importlib.import_module("mpi4py.MPI")
@@ -122,13 +122,13 @@ def handle_of(comm: Any) -> int:
     return ctypes.c_int.from_address(MPI._addressof(comm)).value
 
 
-# Ctrl-C raises KeyboardInterrupt between two instructions, which is also when a call of the C library
-# has done its work and its result is not stored yet. So the object that owns a result is made before
-# the call that fills it; and an owner lets go by an assignment with no call between it and the C call.
+# Ctrl-C raises KeyboardInterrupt between two instructions, also after a call of the C library whose
+# result is not stored yet. So the object that owns a result is made before the call that fills it;
+# and an owner gives its result up by an assignment right before the C call, with no call between them.
 
 
 class _Given:
-    """A batch of the C library, from before the call that sets `pointer` until it is given back."""
+    """Owns a batch of the C library, from before the call that sets `pointer` until back()."""
 
     pointer: Any = None
 
@@ -147,13 +147,13 @@ class _Given:
 
 
 class _Turn:
-    """One iteration over batches, and how far its call for the next batch has come.
+    """One iteration over batches, and the progress of its call for the next batch.
 
-    given   after Ctrl-C: the batch that a call has taken and not handed out, or an empty one, when what
-            the C library has said is lost. A call, and drop(), take it by one assignment.
-    place   the loader's state before the call, if `placed`, which is until its batch is handed out
+    given   after Ctrl-C: the batch that a call has taken and not handed out, or an empty one, if the
+            C library's answer is lost. The next call, or drop(), takes it by one assignment.
+    place   the loader's state before the call; valid while `placed`, until the call's batch is handed out
     busy    the thread that is in the call; 0: none
-    before  the turn that this one has ended, as long as a thread may be in a call of it
+    before  the turn that this turn has ended, as long as a thread may be in one of its calls
     """
 
     def __init__(self, before: Optional[_Turn] = None) -> None:
@@ -163,14 +163,14 @@ class _Turn:
         self.before = before
 
     def is_busy(self) -> bool:
-        """Whether another thread is in a call of this turn or of one before it."""
+        """Returns whether another thread is in a call of this turn or of an earlier one."""
         turn: Optional[_Turn] = self
         while turn is not None and turn.busy in (0, threading.get_ident()):
             turn = turn.before
         return turn is not None
 
     def drop(self) -> None:
-        """Gives a batch back that Ctrl-C has left here."""
+        """Gives back a batch that Ctrl-C has left here."""
         given, self.given = self.given, None
         if given is not None:
             given.back()
@@ -183,22 +183,22 @@ _SAMPLE = ctypes.sizeof(Sample)
 class Batch:
     """One batch: a sequence of (key, value) memoryviews.
 
-    The views show lmdbio's own memory. It stays valid as long as any view of the batch is alive:
-    a view holds its batch, and the batch goes back to the loader with the last one. A view's `obj`
-    is all memory of the process: leave it alone.
+    The views show lmdbio's own memory, which stays valid as long as any view of the batch is alive:
+    a view holds its batch, and the batch goes back to the loader when its last view is gone. A view's
+    `obj` is all memory of the process: do not use it.
 
     epoch    the epoch
     number   the number of the global batch in the epoch
     records  the records' numbers
-    errors   for each record 0, or the code of the error that stands in its place (skip_errors); its
-             key and value are empty
+    errors   for each record 0, or the code of its error (skip_errors): then its key and value are
+             empty
     """
 
     def __init__(self, given: _Given) -> None:
         shown = given.pointer.contents
         self.epoch: int = shown.epoch
         self.number: int = shown.number
-        # A view is a part of all memory, by its addresses; it holds this array, as the array does the batch.
+        # An array over all memory, which views slice by addresses. A view holds the array, the array the batch.
         memory = _Memory.from_address(0)
         memory._given = given
         self._memory = memoryview(memory).cast("B").toreadonly()
@@ -211,7 +211,7 @@ class Batch:
         self.errors: list[int] = errors
         self._keys = list(map(slice, keys, map(operator.add, keys, key_sizes)))
         self._values = list(map(slice, values, map(operator.add, values, sizes)))
-        if NO_RECORD in numbers:  # in a tail that is not full
+        if NO_RECORD in numbers:  # in a last batch that is not full
             real = [number != NO_RECORD for number in numbers]
             self.records, self.errors = list(compress(numbers, real)), list(compress(errors, real))
             self._keys = list(compress(self._keys, real))
@@ -242,9 +242,9 @@ class Batch:
 
 
 class _Batches:
-    """An iterator over batches. It goes on after an error, and loses nothing by Ctrl-C.
+    """An iterator over batches. It goes on after an error, and loses no batch by Ctrl-C.
 
-    The loader's newest alone gives batches: all would take them from one place in the order.
+    Only the newest iterator of a loader gives batches, because a loader has one place in the order.
     """
 
     def __init__(self, loader: Loader, turn: _Turn) -> None:
@@ -260,7 +260,7 @@ class _Batches:
             raise StopIteration
         if turn.busy:
             raise ValueError("another thread waits for this iterator's next batch")
-        turn.busy = thread  # with no call behind the test, at which another thread could pass it
+        turn.busy = thread  # no call since the test, in which another thread could pass the test
         given, turn.given = turn.given or empty, None
         try:
             loader._check_turn(turn)
@@ -283,7 +283,7 @@ class _Batches:
 
 
 class _Quiet:
-    """What Loader.quiet() returns: a context in which the loader begins no read ahead."""
+    """The context that Loader.quiet() returns, in which the loader begins no read ahead."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader, self._call = loader, library().lmdbio_loader_quiet
@@ -311,21 +311,21 @@ class Loader:
     batch        records in a global batch, all ranks together
     name         a named database; None is the main one
     order        'shuffle', 'sequential', 'block' or 'opportunistic'
-    tail         what becomes of a last batch that is not full: 'pad', 'drop' or 'wrap'
+    tail         the treatment of a last batch that is not full: 'pad', 'drop' or 'wrap'
     seed         the order's seed
-    ranks, rank  how many processes share each batch, and which of them this one is
+    ranks, rank  the number of processes that share each batch, and this one's number among them
     lock         False opens the data set without its lock file (MDB_NOLOCK): then no process may write.
-                 True: closing the loader drops the locks of what else this process has open there (<lmdb.h>)
-    comm         an mpi4py communicator built for MPICH, or MPICH's own number of one: all its
-                 ranks open one loader together, and their nodes keep the records for each other
+                 True: closing the loader drops the locks of this process's other environments there (<lmdb.h>)
+    comm         a communicator of an mpi4py that is built for MPICH, or MPICH's handle of one: all
+                 its ranks open one loader together, and their nodes keep records for each other
     memory       bytes for batches that are read ahead
     ahead        batches that are read ahead at most
     threads      reads in flight at most
     bandwidth    bytes a second from storage at most
-    stage_dir    a folder on a local disk, which must be there, where records are kept that came
+    stage_dir    an existing folder on a local disk, in which lmdbio keeps records that it has read
                  from storage
-    stage_size   bytes in it at most
-    shares       'sequential': how many runs of neighbours go side by side
+    stage_size   bytes in that folder at most
+    shares       'sequential': the number of runs of neighbours that go side by side
     block        'block', 'opportunistic': records in a run
     buffer       'block', 'opportunistic': runs that are shuffled together; None: half of `memory`, or 256 MiB
     resident     'opportunistic': records that stay in memory
@@ -359,7 +359,7 @@ class Loader:
             code = lib.lmdbio_loader_open(*arguments)
         else:
             code = mpi_library().lmdbio_mpi_loader_open(handle_of(comm), *arguments)
-            if code:  # All ranks have the same; one that left before would keep the others waiting.
+            if code:  # The same on all ranks; an error on one rank before this call would make the others wait.
                 _stage_check(stage_dir)
         check_opened(code, path, name)
 
@@ -374,14 +374,13 @@ class Loader:
         self.close()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Refuses to be copied or pickled: a copy's end would close the loader."""
+        """Refuses to be copied or pickled: deleting a copy would close the loader."""
         raise TypeError("a Loader can be neither copied nor pickled: open another one, or make Records")
 
     def close(self) -> None:
         """Closes the loader, at any time. Batches that are in use stay valid.
 
-        Calls for batches, states, numbers and counters that follow, or that wait, raise an Error with
-        ECANCELED.
+        Later and waiting calls for batches, states, numbers and counters raise an Error with ECANCELED.
         """
         if self._handle is None:
             return
@@ -401,11 +400,11 @@ class Loader:
         return int(library().lmdbio_loader_batches(self._opened()))
 
     def __bool__(self) -> bool:
-        """Whether the loader is open, whatever its length is."""
+        """Returns whether the loader is open, whatever its length is."""
         return self._handle is not None
 
     def _opened(self) -> Any:
-        """The C library's handle, or an Error: the code is the one of a call that close() has ended, or ECHILD."""
+        """Returns the C library's handle, or raises an Error: ECANCELED (closed) or ECHILD (forked)."""
         handle = self._handle
         if handle is None:
             raise Error(errno.ECANCELED, "the loader is closed")
@@ -421,7 +420,7 @@ class Loader:
                         "one: open a Loader, or make Records, for each that goes on at the same time")
 
     def _take(self, turn: _Turn, given: _Given) -> Optional[Batch]:
-        """The batch that comes next, which is `given`; None when the epoch is through."""
+        """Takes the next batch into `given` and returns it; None at the end of the epoch."""
         lib, handle, what = library(), self._opened(), "the next batch"
         if not turn.placed:
             check(lib.lmdbio_loader_save(handle, turn.place), what)
@@ -436,15 +435,16 @@ class Loader:
         return Batch(given)
 
     def _begin(self, what: str, call: Any, place: Any, following: int) -> _Batches:
-        """Goes to a place in an order, and returns an iterator over what follows.
+        """Goes to a place in an order, and returns an iterator over the batches that follow.
 
         Only one thread at a time begins an epoch, so that `_turn` always belongs to the order that the C loader
         is in. A forked child takes no lock, because a thread of the parent may have held it; the C loader
         refuses the call there.
 
         A thread in an older iterator's call may have seen that its turn was the newest, and call the C loader
-        after this thread. The first call below ends that thread's wait; when it has left, the second one begins
-        anew, with what it may have taken.
+        after this thread. The first call below ends that thread's wait. When that thread has left its call, the
+        second call below goes to the place again, so that this iteration has the batch that the
+        thread may have taken.
         """
         with self._beginning if self._process == os.getpid() else nullcontext():
             handle, turn = self._opened(), self._turn
@@ -465,16 +465,16 @@ class Loader:
         return _Batches(self, mine)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
-        """Begins an epoch and returns an iterator over its batches, which ends the one before."""
-        epoch = whole("epoch", epoch, bits=EPOCH_BITS)  # ctypes would cut it off
+        """Begins an epoch and returns an iterator over its batches. This ends the iterator before it."""
+        epoch = whole("epoch", epoch, bits=EPOCH_BITS)  # ctypes would truncate a larger one
         return self._begin(f"epoch {epoch}", library().lmdbio_loader_epoch, epoch, epoch + 1)
 
     def __iter__(self) -> Iterator[Batch]:
-        """The next epoch, from 0 on."""
+        """Begins the next epoch; the first one is 0."""
         return self.epoch(self._next)
 
     def state(self) -> bytes:
-        """64 bytes that name the batch that comes next, for resume()."""
+        """Returns 64 bytes that name the next batch, for resume()."""
         turn, handle = self._turn, self._opened()
         if turn.placed:
             return turn.place.raw
@@ -495,7 +495,7 @@ class Loader:
                            int.from_bytes(place[6:12], "little") + 1)
 
     def quiet(self) -> _Quiet:
-        """`with loader.quiet():` begins no read that nothing waits for, around an allreduce."""
+        """Returns a context for an allreduce: in `with loader.quiet():` the loader begins no read ahead."""
         return _Quiet(self)
 
     def stats(self) -> dict[str, Any]:
@@ -514,7 +514,7 @@ class Loader:
         return line.value.decode()
 
     def quality(self, epoch: int, start: int, length: int) -> dict[str, float]:
-        """How random the order of an epoch is; `length` bytes of a key from `start` are its label.
+        """Measures how random the order of an epoch is; a record's label is `length` bytes of its key, from `start`.
 
         Returns the fields of struct lmdbio_quality in lmdbio.h.
         """

@@ -13,7 +13,7 @@ from .loader import Loader, Path, handle_of, loader_options, name_bytes, path_by
 
 if TYPE_CHECKING:
     class _Base:
-        """Stands for torch's IterableDataset, for which mypy needs no torch."""
+        """Stands for torch's IterableDataset, so that mypy needs no torch."""
 
     def _worker() -> Any:
         """Stands for torch's get_worker_info."""
@@ -23,7 +23,7 @@ else:
         from torch.utils.data import get_worker_info as _worker
     except ImportError:
         class _Base:
-            """What Records derives from where torch is not installed."""
+            """The base class of Records if torch is not installed."""
 
         def _worker():
             return None
@@ -33,18 +33,18 @@ class Records(_Base):
     """An iterable of decoded samples, or of whole batches, for torch.utils.data.DataLoader.
 
     A Records object can be pickled and forked: each worker opens a loader of its own and gets its
-    share of every batch. Without torch it is a plain iterable. In one process one iteration goes on
-    at a time: a new one ends the one before, which raises lmdbio.Error at its next batch.
+    share of every batch. Without torch, Records is a plain iterable. A process has one iteration at a
+    time: a new one ends the one before, which raises lmdbio.Error at its next batch.
 
-    path, batch  as for Loader, and so are all further keyword arguments
+    path, batch  as for Loader, like all further keyword arguments
     decode       decode(key, value) makes a sample of two memoryviews; None gives bytes of both
     batches      True: decode(batch) is called with each whole Batch instead
-    ranks, rank  processes of the job, and the number of this one; with comm= its ranks are meant
-    workers      for len() with batches=True: DataLoader's num_workers, each of which gives its own
+    ranks, rank  the number of processes of the job, and this one's number; comm= gives both
+    workers      for len() with batches=True: DataLoader's num_workers; each worker gives its own
                  part of every batch
     skip_errors  True: a record that cannot be read is left out, and counted in the attribute
-                 `skipped`; in each of DataLoader's workers that is its own. With batches=True it
-                 is an entry in Batch.errors
+                 `skipped`, which each of DataLoader's workers has for itself. With batches=True
+                 the record is an entry in Batch.errors
     """
 
     def __init__(self, path: Path, batch: int, *, decode: Optional[Callable[..., Any]] = None,
@@ -75,7 +75,7 @@ class Records(_Base):
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """Samples in an epoch of this rank and all its workers, or batches with batches=True."""
+        """Returns the samples in an epoch of this rank and all its workers; the batches with batches=True."""
         if self._length is None:
             full, rest = divmod(self._records(), self.batch)
             if self.options.get("tail") == "drop":
@@ -85,9 +85,9 @@ class Records(_Base):
         return self._length
 
     def _records(self) -> int:
-        """How many records the database has.
+        """Returns the number of records in the database.
 
-        It opens no lock file: closing one drops the locks of all environments that the process has open there.
+        The call opens no lock file: closing one drops the locks of all environments that the process has open there.
         """
         reader = Announcer(self.path, self.options.get("name"), depth=1)
         try:
@@ -107,11 +107,11 @@ class Records(_Base):
         return full * len(places) + sum(place < rest for place in places)
 
     def _is_strided(self) -> bool:
-        """Whether a rank's places in a batch are every ranks-th, and no run of neighbours."""
+        """Returns whether a rank has every ranks-th place of a batch, and not a run of neighbours."""
         return self.options.get("order") == "sequential" and (self.options.get("shares") or 1) == 1
 
     def _job(self) -> tuple[int, int]:
-        """How many ranks the job has, and which of them this process is."""
+        """Returns the number of ranks in the job, and the rank of this process."""
         comm = self.options.get("comm")
         if comm is None:
             return self.ranks, self.rank
@@ -131,7 +131,7 @@ class Records(_Base):
             raise ValueError(f"workers={self.workers}: DataLoader has num_workers={workers}")
         of = (os.getpid(), workers, number)
         if self._of != of or self._loader is None:
-            # The workers' places together are those that the rank has without them.
+            # Together the workers have the places that the rank has without workers.
             among = (self.rank + self.ranks * number if self._is_strided()
                      else self.rank * workers + number)
             self._loader = Loader(self.path, self.batch, ranks=self.ranks * workers, rank=among,

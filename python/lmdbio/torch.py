@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""For PyTorch: read-ahead for a map-style Dataset over LMDB that is not to be changed.
+"""For PyTorch: reads ahead for a map-style Dataset over LMDB that you do not change.
 
     from lmdbio.torch import AnnouncingSampler
 
@@ -29,28 +29,28 @@ __all__ = ["AnnouncingSampler", "LazyEnvironment"]
 
 
 def _is_batch(entry: Any) -> bool:
-    """Whether a sampler's entry is several indices. An array or a tensor without a dimension is one index."""
+    """Returns whether a sampler's entry is several indices. An array or tensor of no dimension is one index."""
     return (isinstance(entry, collections.abc.Collection) and not isinstance(entry, (str, bytes))
             and getattr(entry, "ndim", 1) > 0)
 
 
 class AnnouncingSampler:
-    """Yields what another sampler yields, and announces the records of it to lmdbio before.
+    """Yields the entries of another sampler, and announces their records to lmdbio before.
 
     sampler  a Sampler of indices or a BatchSampler (DataLoader's sampler= or batch_sampler=)
     path     the data set: a directory, or a data file; with 'ase' and 'ocp' also a folder of files,
              a pattern ('train/*.aselmdb'), or a list of these, through which an index counts
-    key      which records an index stands for: a function that returns a key or several, a format
+    key      the records that an index stands for: a function that returns a key or several, a format
              string ('{:08d}'), or a preset: 'order' (the n-th record of the database), 'caffe',
              'lsun' (both as 'order'), 'mmengine' (the n-th line of meta_info.txt), 'ase'
              (fairchem's .aselmdb), 'ocp' (Open Catalyst's .lmdb), 'deepmd' (DeePMD-kit's frames)
     name     a named database; None is the main one
     lock     True takes up to four slots in each file's reader table, beside live writers
-    ahead    how many records are announced in front of the one that is yielded: this many at most,
-             half as many at least; DataLoader's own prefetch_factor comes on top of it
+    ahead    records that are announced in front of the yielded one: this many at most, half as many
+             at least; DataLoader's own prefetch_factor comes on top
 
-    The announcements are made by the process that iterates, in an environment of its own. It is
-    opened at the first iteration, so that the sampler can be made before workers are forked.
+    The process that iterates makes the announcements, in an environment of its own, which it opens
+    at its first iteration. So the sampler can be made before workers are forked.
     """
 
     def __init__(self, sampler: Iterable[Any], path: Paths, key: Key, *, name: Union[str, None] = None,
@@ -61,7 +61,7 @@ class AnnouncingSampler:
         self.sampler, self.path, self.key = sampler, path, key
         self.name, self.lock, self.ahead = name, lock, ahead
         self._parts: list[Part] = []
-        self._ends: list[int] = []  # of each part: the first index that is not in it
+        self._ends: list[int] = []  # for each part: the first index behind it
         self._announcers: dict[int, Announcer] = {}
         self._process = 0
 
@@ -121,7 +121,7 @@ class AnnouncingSampler:
         self._open()
         source = iter(self.sampler)
         waiting: collections.deque[Any] = collections.deque()
-        group = 0  # entries that are drawn, and announced, together: about half of `ahead`
+        group = 0  # entries that are drawn and announced together: about half of `ahead` records
         while True:
             if len(waiting) <= group:
                 first = list(itertools.islice(source, 1)) if not group else []
@@ -141,8 +141,8 @@ class LazyEnvironment:
     """An lmdb.Environment that each process opens for itself, at its first use.
 
     DataLoader pickles a Dataset for workers that are started by "spawn", and an open
-    lmdb.Environment refuses that; one that was opened before a fork is shared by mistake. This
-    object keeps the arguments of lmdb.open() instead:
+    lmdb.Environment cannot be pickled. Workers share by mistake an environment that was opened
+    before a fork. This object keeps the arguments of lmdb.open() instead:
 
         def __init__(self, path):
             self.env = LazyEnvironment(path, lock=False, readahead=False)
@@ -158,7 +158,7 @@ class LazyEnvironment:
         self.options = {"readonly": True, "subdir": os.path.isdir(path), **options}
         self._env: Any = None
         self._process = 0
-        # By process: a thread of the parent may have held its lock when a child was forked.
+        # A lock for each process: a thread of the parent may have held the parent's when a child was forked.
         self._locks: dict[int, ContextManager[Any]] = {}
 
     def __call__(self) -> Any:
@@ -169,11 +169,11 @@ class LazyEnvironment:
         return self._env
 
     def _open(self, process: int) -> None:
-        """Opens the environment, unless another thread has meanwhile."""
+        """Opens the environment, unless another thread has opened it meanwhile."""
         if self._process != process:
             lmdb: Any = importlib.import_module("lmdb")
-            # One statement after the other without a call between, in which Ctrl-C could come:
-            # py-lmdb opens a file once in a process.
+            # No call stands between these assignments, in which Ctrl-C could come: py-lmdb opens a
+            # file only once in a process.
             self._env = lmdb.open(os.fspath(self.path), **self.options)
             self._process = process
 
