@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what simulated nodes share while a policy is measured. */
+/* Declares the state of the processes that act as nodes while a policy is measured. */
 #ifndef BENCH_NODES_H
 #define BENCH_NODES_H
 
@@ -66,7 +66,7 @@ void nodes_fill_end(struct nodes_tier *tier);
 uint64_t nodes_put(struct nodes_area *area, uint64_t record, const MDB_val *key,
 		   const MDB_val *data);
 
-/* For struct loader_hooks: plans, if the policy does, and adds the tier. */
+/* For struct loader_hooks: makes the policy's plan, if it has one, and adds the tier. */
 int nodes_prepare(void *tier, struct lmdbio_loader *loader, struct tiers *tiers,
 		  struct order_spec *spec);
 

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Compares the simulator with the real loader: the same policies on slowfs, with processes as nodes,
-# and whether lmdbio-sim is within 15 % of what they took and read.
+# Compares the simulator with the real loader: runs the same policies on slowfs, with processes as
+# nodes, and says whether lmdbio-sim is within 15 % of their seconds and bytes.
 #
 #	[RUNS=3] lab/bench_policies.sh [NODES [POLICY...]]
 #
-# In the build folder, as one who may mount FUSE. What a request costs beside slowfs's own latency is
-# measured first and told to the simulator. Of the runs the shortest counts: what disturbs one only
-# makes it longer.
+# Run it in the build folder, as a user that may mount FUSE. The script first measures the latency
+# of a request, slowfs's own included, and passes it to the simulator. The shortest run counts,
+# because other work only makes a run longer.
 # shellcheck source-path=SCRIPTDIR source=../tests/slowfs/slowfs_lib.sh
 set -eu
 LC_ALL=C
@@ -18,7 +18,7 @@ nodes=${1:-2}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- none naive double deepio-ordered staging overlap nopfs plan lmdbio
 
-# What both are told. Sizes in MiB; slowfs has one link, and waits for each request beside the others.
+# The settings of both. Sizes are in MiB; slowfs has one link, and latencies of requests overlap.
 records=800 epochs=3 batch=$((16 * nodes)) threads=4 room=200 buffer=16 compute=60
 latency=2000 bandwidth=100
 curve=1:${bandwidth}M
@@ -34,8 +34,8 @@ trap 'exit 1' HUP INT TERM
 	{ cat "$directory/made"; exit 1; }
 slowfs_start "$directory/data" "$directory/mount" -o latency=$latency,bandwidth=$bandwidth
 
-# What one request after the other takes, in microseconds, without its bytes' time on the link: the
-# least of as many looks as there are runs, as the shortest run counts, and each beside one of them.
+# measure: sets $measured to the microseconds of a request, one after the other, without its bytes'
+# time on the link: the least of all measurements, one beside each run, as the shortest run counts.
 measured=
 measure() {
 	slowfs_drop
@@ -48,7 +48,7 @@ measure() {
 measure
 echo "slowfs: $latency us asked, $measured us measured at first; $bandwidth MiB/s; $nodes nodes"
 
-# field NAME: of the line of JSON in real.
+# field NAME: prints a field of the line of JSON in the file real.
 field() {
 	sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" "$directory/real"
 }
@@ -92,7 +92,7 @@ for policy in "$@"; do
 		-v size="$(field record_bytes)" 'BEGIN {
 			ratio = sim / real
 			well = ratio > 0.85 && ratio < 1.15
-			# What fills memory for the bound is not counted.
+			# The reads that fill memory for the bound do not count.
 			ratio_read = storage * n * size / read
 			if (policy != "none")
 				well = well && ratio_read > 0.85 && ratio_read < 1.15

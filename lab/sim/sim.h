@@ -8,7 +8,7 @@
  * size limits how far ahead the streams are. A node's network, memory and SSD never give more in a
  * step than they can.
  *
- * Storage: `storage` says what all nodes together get when that many of them read with one stream
+ * Storage: `storage` has the rate of all nodes together when that many of them read with one stream
  * each. A node that reads with p streams gets p^storage_gain times its part, up to storage_node;
  * all together get at most storage_total.
  *

@@ -118,7 +118,7 @@ static double fill_steps(struct sim_filling *filling, const struct sim_copies *c
 }
 
 /* Returns the bytes that a node's filling streams get from storage in `seconds`: their part while
- * others read, or the readers' rest, as each stream waits for one record after the other. */
+ * others read, or the rate that readers leave, as a stream waits for one record after the other. */
 static double fill_bytes(const struct sim *sim, const struct sim_node *node, double seconds)
 {
 	const struct sim_cluster *cluster = sim->cluster;

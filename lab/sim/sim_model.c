@@ -24,7 +24,7 @@ double sim_curve_at(const struct sim_curve *curve, double at)
 					     (curve->at[i] - curve->at[i - 1]);
 }
 
-/* Returns what each of `nodes` nodes gets from storage while all read with `streams` streams. */
+/* Returns the rate of storage for each of `nodes` nodes that read with `streams` streams each. */
 static double storage_rate(const struct sim_cluster *cluster, double nodes, unsigned streams)
 {
 	double rate = sim_curve_at(&cluster->storage, nodes) / nodes *
@@ -43,8 +43,8 @@ double sim_storage_rate(const struct sim_cluster *cluster, unsigned streams)
 }
 
 /* A stream gets its answers one after the other. While one stream waits, the others' bytes are in
- * flight. Either the waiting takes the time, as if no other stream read, or the rate of all
- * together does (the bounds of a closed network, Denning and Buzen 1978). */
+ * flight. The bound is either the waiting, as if no other stream read, or the rate of all streams
+ * together (the bounds of a closed network, Denning and Buzen 1978). */
 static double storage_seconds(const struct sim_cluster *cluster, unsigned streams, double reads,
 			      double bytes)
 {

@@ -81,7 +81,7 @@ static void mark(struct pages *pages, uint64_t page)
 		pages->marked[page] |= MARK_AHEAD;
 }
 
-/* do_sync_mmap_readahead(): reads around a missing page, until that has not paid off. */
+/* do_sync_mmap_readahead(): reads around a missing page, unless reads have missed too often. */
 static void read_around(struct pages *pages, struct pages_reader *reader, uint64_t page)
 {
 	uint32_t window = pages->kernel.window;
@@ -157,7 +157,7 @@ static void map_around(struct pages *pages, struct pages_reader *reader, uint64_
 }
 
 /* Each arriving page wakes all sleeping readers of the node, one after the other; the others find
- * that it was not theirs (TOPC 6(2) 2019, section 3.3.1). */
+ * that the page was not theirs (TOPC 6(2) 2019, section 3.3.1). */
 static void wake(struct pages *pages, struct pages_reader *reader)
 {
 	double begin = reader->now > pages->lock_free ? reader->now : pages->lock_free;

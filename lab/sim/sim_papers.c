@@ -154,9 +154,9 @@ static double pread_rate(const struct papers_cluster *cluster, double bytes)
 
 /* Returns the seconds in which disks serve requests of `readers` readers, of `bytes` bytes each. A
  * request touches the blocks it lies in, which are dealt out over the disks. The readers' requests
- * arrive in any order, so a disk with those of k readers goes on in order for one of k. It sorts
- * its queue, which shortens its ways: 7,200 rpm disks serve about 80 requests a second one by one,
- * and twice as many out of a full queue. */
+ * arrive in any order, so one of k requests of a disk with k readers continues the request before
+ * it. A disk sorts its queue, which shortens its seeks: 7,200 rpm disks serve about 80 requests a
+ * second one by one, and twice as many out of a full queue. */
 static double disks(const struct papers_cluster *cluster, double readers, double bytes,
 		    double queue)
 {
@@ -218,8 +218,8 @@ static void requested(const struct scale *scale, enum papers_way way, struct pap
  * ---------------------------------------------------------------------------------------- */
 
 /* The node that owns a chunk reads it once and sends it to all others, for each of them has records
- * in it. All of that is ahead of the programs and beside their computing. Only the reader that
- * waits for the very first chunk waits alone. */
+ * in it. The node does all of that ahead of the programs and beside their computing. Only the wait
+ * for the very first chunk is not hidden. */
 static void served(const struct scale *scale, struct papers_time *time)
 {
 	const struct papers_cluster *cluster = scale->cluster;

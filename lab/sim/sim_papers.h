@@ -19,8 +19,8 @@ enum { PAPERS_SCALES = 16 };
 
 enum papers_way {
 	PAPERS_LMDB, /* each process steps through a map of its own */
-	PAPERS_LMM,  /* one process a node does, and copies into shared memory */
-	PAPERS_DM,   /* the same, but it touches only its own part, at a guessed place */
+	PAPERS_LMM,  /* one process a node steps, and copies into shared memory */
+	PAPERS_DM,   /* the same; the process touches only its part, at a guessed place */
 	PAPERS_DIO,  /* one process finds all places first; a node reads its part by pread() */
 	PAPERS_PROV, /* a formula computes the places */
 	PAPERS_COAL, /* parts of many batches are one pread(), as far as memory allows */

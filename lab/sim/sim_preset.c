@@ -5,9 +5,9 @@
  * data set that fits the memory of a node; that fits a node with its SSD; that fits all nodes
  * together; that fits nowhere. The thesis gives nodes, rates, capacities and data set sizes. It
  * does not give streams, the gain of further streams, and the SSD's write rate. These were chosen
- * so that its double buffering and its parallel staging match its table. With them its order of the
- * policies matches in all four. Records are larger than there, which changes no ratio, but the time
- * of a simulation.
+ * so that double buffering and parallel staging match the thesis's table. With them the order of
+ * the policies matches the thesis's in all four scenarios. Records are larger than the thesis's,
+ * which changes no ratio, but shortens a simulation.
  */
 #include "sim.h"
 

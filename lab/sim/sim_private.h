@@ -63,9 +63,9 @@ struct sim {
 /* --- sim_model.c: seconds --- */
 
 double sim_curve_at(const struct sim_curve *curve, double at);
-/* Returns what one node gets from storage while all read with `streams` streams each. */
+/* Returns the rate of storage for one node while all nodes read with `streams` streams each. */
 double sim_storage_rate(const struct sim_cluster *cluster, unsigned streams);
-/* Returns a stream's seconds for `reads` reads; `streams`: that use storage meanwhile. */
+/* Returns a stream's seconds for `reads` reads while `streams` streams use storage. */
 double sim_fetch(const struct sim_cluster *cluster, enum sim_source source, unsigned streams,
 		 double reads, double bytes);
 /* Return a node's seconds for the part of a batch that it reads ahead, and for the rest. */

@@ -15,7 +15,7 @@ void sim_print_result(const struct policy *policy, const struct sim_preset *pres
 /* Prints all presets and policies. */
 void sim_print_list(void);
 
-/* The same as JSON: the whole without results, and a policy's. NULL: no memory. */
+/* Return the same as JSON: cluster and job, and a policy's result. NULL: no memory. */
 json_t *sim_json_head(const struct sim_preset *preset);
 json_t *sim_json_result(const struct policy *policy, const struct sim_preset *preset,
 			const struct sim_result *result, double bound);

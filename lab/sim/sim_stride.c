@@ -50,8 +50,8 @@ static uint64_t value_page(const struct stride *stride, uint64_t record)
 	       (record % stride->leaf_records) * stride->value_pages;
 }
 
-/* Reads a reader's part of a batch, from its first value to its last: this reader knows its
- * places. */
+/* Reads a reader's part of a batch, from its first value to its last: the reader knows the places
+ * of its values. */
 static void part_turn(struct walk *walk, uint32_t i, uint64_t own)
 {
 	const struct stride *stride = walk->stride;

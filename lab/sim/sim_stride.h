@@ -16,9 +16,9 @@ struct stride {
 	uint64_t run;   /* records in a row that one reader uses; at most batch / readers */
 	uint32_t batches;
 	uint32_t value_pages;  /* a value takes whole pages, as LMDB stores values above 2 KB */
-	uint32_t leaf_records; /* that one leaf page names */
+	uint32_t leaf_records; /* records that one leaf page names */
 	uint32_t readers;      /* of the job */
-	uint32_t here;         /* of them on this node */
+	uint32_t here;         /* readers on this node */
 	uint32_t first;        /* the first reader of this node */
 	enum {
 		STRIDE_STEPS,   /* steps over the other readers' records */
