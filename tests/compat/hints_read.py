@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""A shuffled loader's reads, told line by line, with hints or without.
+"""Reads a data set as a shuffled loader does, with hints or without, and prints a line for each read.
 
 usage: hints_read.py make DIRECTORY     a data set: records of 10 bytes to many pages, and a named one
        hints_read.py plain DIRECTORY    py-lmdb alone
        hints_read.py hints DIRECTORY    the same with lmdbio.Hints
-       hints_read.py refused DIRECTORY  what the example must not accept
+       hints_read.py refused DIRECTORY  calls that lmdbio.Hints must refuse
 
 The lines of "plain" and "hints" must be the same.
 """
@@ -77,7 +77,7 @@ def read(path, hinted):
 
 
 def refused(path):
-	"""One word a line: what happens where the C handles are not there or not the right ones."""
+	"""Prints the outcome of calls with C handles that do not exist or belong to another object."""
 	env = lmdb.open(path, readonly=True, lock=False)
 	hints = lmdbio.Hints(env)
 	print("usable" if hints.why_not is None else hints.why_not)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Runs py-lmdb's own test suite, and writes each test's name and how it ended into a file.
+"""Runs py-lmdb's own test suite, and writes each test's name and result into a file.
 
 usage: pylmdb_suite.py FILE    in py-lmdb's source, with its package in PYTHONPATH
 
-Some of its tests judge a clock, which fails beside busy processes: a test that fails is tried twice
-more. One is left out: test_preload wants 1,000 page faults for a value in the page cache, where the
-kernel maps more or less with each; py-lmdb 2 wants one.
+Some of its tests judge a clock and can fail beside busy processes: a test that fails runs up to
+twice more. test_preload is left out: it wants 1,000 page faults for a value in the page cache, but the
+kernel maps more or fewer pages with each fault. In py-lmdb 2 the test wants one page fault.
 """
 import multiprocessing.process
 import sys
@@ -16,7 +16,7 @@ LEFT_OUT = "PreloadTest.test_preload"
 
 
 def join_without_clock(process, timeout=None, join=multiprocessing.process.BaseProcess.join):
-    """The suite gives a child five seconds, which a busy machine may need to start it."""
+    """Waits without a limit: the suite's five seconds may pass while a busy machine starts a child."""
     join(process)
 
 
@@ -40,7 +40,7 @@ def outcome(test):
 
 
 def main(path):
-    """One line a test, at once: a suite that dies leaves what it has done."""
+    """Writes each test's line at once, so that a suite that dies leaves the lines of its finished tests."""
     multiprocessing.process.BaseProcess.join = join_without_clock
     with open(path, "w") as file:
         for test in tests_of(unittest.defaultTestLoader.discover("tests", "*_test.py")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""The data sets that the unmodified clients read, and how they are made.
+"""Makes the data sets that the unmodified clients read.
 
 usage: python_make.py DIRECTORY
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""One of each way in which py-lmdb reads; what it saw goes to standard output.
+"""Reads data sets in each way that py-lmdb has, and prints the results.
 
 usage: python_read.py DIRECTORY SCRATCH
 
-Run on the original and on lmdbio, the output must be the same.
+The output must be the same on the original and on lmdbio.
 """
 import hashlib
 import os
@@ -33,7 +33,7 @@ def digest(items):
 
 
 def attempt(what, call, *arguments, **named):
-	"""The result, or the sort of error."""
+	"""Prints the result, or the kind of error."""
 	try:
 		show(what, repr(call(*arguments, **named)))
 	except lmdb.Error as error:
@@ -66,7 +66,7 @@ def read_plain(path, **how):
 
 
 def walk(cursor, seed):
-	"""A long walk of all moves; what each finds, hashed."""
+	"""Makes many moves of all kinds. Returns a hash of what the moves find."""
 	total = hashlib.sha256()
 	state = seed
 	for _ in range(3000):
@@ -126,7 +126,7 @@ def read_duplicates(txn, db):
 
 
 def read_in_child(env, expected, inside=None):
-	"""A forked child reads everything; its word on it is the exit status."""
+	"""Reads all records in a forked child. Returns the child's exit status: 0 if all are right."""
 	child = os.fork()
 	if not child:
 		status = 1
@@ -155,7 +155,7 @@ def read_forked(path):
 
 
 def show_copy(what, path):
-	"""A compact copy may differ in the bytes of its pages that nobody uses, so it is read."""
+	"""Reads a compact copy, because its pages' unused bytes may differ."""
 	env = lmdb.open(path, readonly=True, max_dbs=16, lock=False, subdir=os.path.isdir(path))
 	file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
 	show(what, "bytes", os.path.getsize(file), sorted(env.stat().items()), env.info()["last_pgno"])

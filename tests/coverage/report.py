@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: OLDAP-2.8
 """Judges the lines that gcov has counted: report.py BUILD EXCUSED [--lines PREFIX]
 
-Prints a row for each group of sources: lines, those that ran, those that are excused, per cent, what is asked.
+Prints a row for each group of sources: lines, lines that ran, excused lines, per cent, the least per cent.
 EXCUSED has lines "PATH FUNCTION: SOURCE LINE", each below a comment that says why no test can run it. Ends
-with 1 where a group has less than is asked, or where an excused line ran or is there no more. With --lines,
-prints each line that did not run and is not excused of the sources whose path begins with PREFIX.
+with 1 if a group has less than its least per cent, or if an excused line ran or does not exist any more. With
+--lines, prints the lines that did not run and are not excused, of sources whose path begins with PREFIX.
 
-gcov is asked directly: gcovr 5.2, that of Debian 12, ends with an assertion where a source is compiled twice.
+This script calls gcov itself, because gcovr 5.2 of Debian 12 fails an assertion if a source is compiled twice.
 """
 
 import collections
@@ -17,7 +17,7 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ("lib/", "compat/", "tools/")
-# (name, least per cent, paths): the first one whose path begins a source's has it.
+# (name, least per cent, paths): a source belongs to the first group with a path that begins the source's path.
 GROUPS: tuple[tuple[str, float, tuple[str, ...]], ...] = (
     ("format", 100, ("lib/format/",)),
     ("cursor", 100, ("lib/cursor/",)),
@@ -27,7 +27,7 @@ GROUPS: tuple[tuple[str, float, tuple[str, ...]], ...] = (
     ("loader order", 100, ("lib/loader/loader_order.", "lib/loader/loader_permute.")),
 )
 REST = 92.0
-AT_ONCE = 64  # files that one gcov is given
+AT_ONCE = 64  # files for one run of gcov
 
 
 def group_of(path: str) -> tuple[str, float]:
@@ -39,18 +39,18 @@ def group_of(path: str) -> tuple[str, float]:
 
 
 def source_of(path: str) -> str:
-    """The path of a source from the top, or "" if it is none of ours."""
+    """Returns the path of a source from the top, or "" if the source is not this project's."""
     try:
         found = str(pathlib.Path(path).resolve().relative_to(TOP))
     except ValueError:
         return ""
-    # A table of functions: only tests, and the build that opens the original at run time, make code of it.
+    # A .def file is a table of functions: only tests, and the build that opens the original at run time, compile it.
     return found if found.startswith(SOURCES) and not found.endswith(".def") else ""
 
 
 def counted(build: pathlib.Path) -> dict[str, dict[int, tuple[bool, str]]]:
-    """Of each source the lines with code: whether one ran in any object, and in which function it is."""
-    # A source that no test has run has only its notes.
+    """Returns the lines with code of each source, each with whether it ran in any object, and its function."""
+    # A source that no test has run has a .gcno file, but no .gcda file.
     files = sorted({str(path.with_suffix(".gcda")) if path.with_suffix(".gcda").exists() else str(path)
                     for path in build.rglob("*.gcno")})
     found: dict[str, dict[int, tuple[bool, str]]] = collections.defaultdict(dict)
@@ -67,7 +67,7 @@ def counted(build: pathlib.Path) -> dict[str, dict[int, tuple[bool, str]]]:
 
 
 def source_lines(path: str, lines: dict[int, tuple[bool, str]]) -> list[tuple[int, bool, str]]:
-    """The number of each line of code, whether it ran, and "FUNCTION: TEXT"."""
+    """Returns the number of each line of code, whether the line ran, and "FUNCTION: TEXT"."""
     text = (TOP / path).read_text().splitlines()
     found = []
     for number, (ran, function) in sorted(lines.items()):

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: OLDAP-2.8
-"""Reads a data file of LMDB 1.0 by the format's description alone, and prints its records.
+"""Reads a data file of LMDB 1.0 by the format's description only, and prints its records.
 
 usage: later_read.py [-a] FILE: key and value of each record, as lines of hexadecimal numbers that
-begin with a space; with -a of all named databases, else of the main one.
+begin with a space: with -a those of all named databases, otherwise those of the main database.
 """
 import struct
 import sys
@@ -19,7 +19,7 @@ def even(number):
 
 
 class Record:
-    """One tree as its 48 bytes describe it."""
+    """One tree, as the tree's 48 bytes describe it."""
 
     def __init__(self, data):
         (self.pad, self.flags, self.depth, self.branches, self.leaves, self.overflow, self.entries,
@@ -57,7 +57,7 @@ class File:
             yield (at, *struct.unpack_from("<HHHH", page, at))
 
     def items(self, page):
-        """Keys of a page of duplicates."""
+        """Yields the values in a page of duplicates, which are keys there."""
         pad, flags, lower = struct.unpack_from("<HHH", page, 16)
         if flags & ITEMS:
             for i in range(lower // 2):
@@ -86,7 +86,7 @@ class File:
         return self.data[start:start + size]
 
     def records(self, tree):
-        """Each key with each of its values; of a named database its Record."""
+        """Yields each key with each of its values, or with the Record of a named database."""
         if tree.root == NONE:
             return
         for page in self.leaves(tree.root):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Changes the first byte of each value that has overflow pages of its own: the same keys and sizes,
-the same meta pages, another data set. Pages are 4,096 bytes, as LMDB makes them on this machine.
+"""Changes the first byte of each value in overflow pages, which makes another data set with the same keys,
+sizes and meta pages. Pages are 4,096 bytes, as LMDB makes them on this machine.
 
-usage: other_values.py DATA-FILE [MASK]	(of the bits that change, 255)
+usage: other_values.py DATA-FILE [MASK]	(the bits to change; default: 255)
 """
 
 import struct

@@ -3,14 +3,14 @@
 
 usage: page_blocks.py PAGE DIRECTORY
 
-A block of a Markdown page is fenced or indented by four columns; without a language, a fenced block is
-a picture, and one of text is what a command prints. A block of a manual is what stands between .nf and .fi, but for the synopsis. Before it
-stands the line
+A block of a Markdown page is fenced, or indented by four columns. A fenced block without a language is a picture; a
+block of text is the output of a command. A block of a manual stands between .nf and .fi, outside the synopsis. Before
+each block stands the line
 
     <!-- test: NAME -->      or, in a manual,    .\\" test: NAME LANGUAGE
     <!-- not run: WHY -->                        .\\" not run: WHY
 
-A block with a test becomes DIRECTORY/NAME.LANGUAGE (sh where a Markdown page says none).
+A block with a test becomes DIRECTORY/NAME.LANGUAGE (sh for an indented block).
 """
 import os
 import re
@@ -20,7 +20,7 @@ LANGUAGES = ("sh", "python", "c", "text")
 
 
 def markdown_blocks(lines):
-    """The line number, language, mark and text of each block."""
+    """Yields the line number, language, mark and text of each block."""
     mark, language, body, before = None, None, [], "\n"
     for number, line in enumerate(lines + ["\n"], 1):
         fence = re.match(r"```(\w*)\s*$", line)
@@ -49,7 +49,7 @@ def markdown_blocks(lines):
 
 
 def printed(line):
-    """A line of a manual as a reader sees it."""
+    """Returns a line of a manual as a reader sees it."""
     for written, shown in ((r"\-", "-"), (r"\(aq", "'"), (r"\(dq", '"'), (r"\e", "\\"), (r"\\", "\\")):
         line = line.replace(written, shown)
     return line

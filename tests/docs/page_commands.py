@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Prints the commands that stand inside of the sentences of pages, each once, with the first page that has it.
+"""Prints the commands in the sentences of pages, each once, with the first page that has it.
 
 usage: page_commands.py PAGE...
 
-A command is what stands between backquotes and begins with variables or a program of this project, or with one
-that its readers type; a bare name of one is no command but for a script of bench/.
+A command is a text between backquotes that begins with variables, a program of this project, or a program that
+users type. The name of a program without arguments is no command, unless the program is a script of bench/.
 """
 import re
 import sys

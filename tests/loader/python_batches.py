@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Says what the Python module must do, asked from Python.
+"""Checks the Python package's loader: records, order, views, states, statistics and errors.
 
 python_batches.py make PATH | check PATH [STAGE-DIRECTORY]
 """

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""A rank in Python, which loads MPI itself, reads by py-lmdb, and as the last one
-opens nothing.
+"""A rank in Python that loads MPI itself and reads by py-lmdb; the last rank opens nothing.
 
 inside_python.py PATH: prints records and bytes of the rank's part.
 """
@@ -29,7 +28,7 @@ def main(path):
 				if i % readers == rank.value:
 					records += 1
 					size += len(value)
-		# In one piece: ranks share the pipe, and print() alone may write the line's end by itself.
+		# One call writes the whole line: ranks share the pipe, and print() may write the line's end by a call of its own.
 		sys.stdout.write(f"{records} {size}\n")
 		sys.stdout.flush()
 	mpi.MPI_Barrier(COMM_WORLD)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""A job's rank in Python that reads by the loader's module, without mpi4py.
+"""A job's rank in Python that reads by lmdbio's loader, without mpi4py.
 
-python_job.py PATH: the ranks of an mpiexec each read two epochs; rank 0 says what all of them saw.
+python_job.py PATH: each rank of an mpiexec reads two epochs, and prints its result.
 """
 import ctypes
 import ctypes.util
 import sys
 
-ctypes.CDLL(ctypes.util.find_library("lmdb"))  # the original is there first, as with PyTorch
+ctypes.CDLL(ctypes.util.find_library("lmdb"))  # the original is loaded first, as with PyTorch
 
 import lmdbio  # noqa: E402
 
@@ -42,7 +42,7 @@ def main(path):
 		lmdbio.Loader(path + "/nothing", 40, comm=COMM_WORLD)
 	except lmdbio.Error as error:
 		lines.append("refused with %d" % error.code)
-	# One rank after the other: mpiexec mixes what comes at once.
+	# One rank after the other: mpiexec mixes lines that come at once.
 	for i in range(ranks.value):
 		if i == rank.value:
 			print("\n".join(lines), flush=True)

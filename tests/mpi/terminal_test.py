@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""The terminal of a program under lmdbio-run --mpi: streams, keys, job control and hanging up.
-Usage: terminal_test.py CASE LMDBIO-RUN; 0: the program has the terminal as it would without lmdbio-run."""
+"""Checks the terminal of a program under lmdbio-run --mpi: streams, keys, job control and hanging up.
+Usage: terminal_test.py CASE LMDBIO-RUN. Exits with 0 if the program has the terminal as without lmdbio-run."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ import sys
 import termios
 import time
 
-SECONDS = 300  # a hang
+SECONDS = 300  # a longer wait is a hang
 
 LOOK = """
 import fcntl, os, struct, termios
@@ -52,7 +52,7 @@ while True:
 
 
 class Terminal:
-    """A terminal, and a command that has it as its own."""
+    """A terminal, and a command whose controlling terminal it is."""
 
     def __init__(self, command, shell=None):
         self.said = b""
@@ -69,20 +69,20 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
     def until(self, pattern):
-        """Waits for something on the screen, which comes off it."""
+        """Waits until the output matches a pattern, and drops the output up to the match's end."""
         end = time.monotonic() + SECONDS
         while not (found := re.search(pattern.encode(), self.said)):
             if not select.select([self.master], [], [], max(0, end - time.monotonic()))[0]:
                 raise AssertionError(f"no {pattern!r} in {self.said!r}")
             try:
                 self.said += os.read(self.master, 4096)
-            except OSError:  # no process has the terminal any more
+            except OSError:  # no process has the terminal open any more
                 raise AssertionError(f"no {pattern!r} at the end of {self.said!r}") from None
         self.said = self.said[found.end():]
         return found
 
     def status(self):
-        """Of the command, as a shell would tell it; what it still says is read meanwhile."""
+        """Returns the command's status, as a shell reports it. Reads the command's further output meanwhile."""
         while True:
             try:
                 if not os.read(self.master, 4096):
@@ -128,7 +128,7 @@ def streams(lmdbio_run):
 
 
 def pending(process, number):
-    """Whether a signal waits for a process that has not taken it."""
+    """Returns whether a signal is pending for a process."""
     with open(f"/proc/{process}/status", encoding="ascii") as status:
         masks = [int(line.split()[1], 16) for line in status if line.startswith(("SigPnd", "ShdPnd"))]
     return any(mask >> (number - 1) & 1 for mask in masks)
@@ -140,8 +140,9 @@ def state(process):
 
 
 def reaches_once(terminal, number, press):
-    """The program takes the terminal's signal while lmdbio-run is stopped, or the kernel would make one
-    signal of it and of one that lmdbio-run sends. SIGUSR1 tells when lmdbio-run has taken its own."""
+    """Checks that the program takes the terminal's signal once. lmdbio-run is stopped meanwhile, because the
+    kernel makes one signal of the terminal's and of one that lmdbio-run sends. SIGUSR1 shows that lmdbio-run
+    has taken its own."""
     os.kill(terminal.process, signal.SIGSTOP)
     wait_until(lambda: state(terminal.process) == "T")
     press()
@@ -151,7 +152,7 @@ def reaches_once(terminal, number, press):
 
 
 def has_taken(terminal, job, number):
-    """lmdbio-run has taken a signal of the terminal, and has not sent it to the program once more."""
+    """Checks that lmdbio-run has taken a signal of the terminal, and has not sent it to the program again."""
     wait_until(lambda: not pending(job, number))
     os.kill(job, signal.SIGUSR1)
     found = terminal.until(r"had (\d+) of the process")
@@ -159,7 +160,7 @@ def has_taken(terminal, job, number):
 
 
 def keys(lmdbio_run):
-    """Each reaches the program exactly once, and lmdbio-run goes on."""
+    """Checks that each key reaches the program exactly once, and that lmdbio-run goes on."""
     terminal = Terminal(program(lmdbio_run, COUNT))
     terminal.until("ready")
     for key, number in ("\x03", signal.SIGINT), ("\x1c", signal.SIGQUIT), ("\x03", signal.SIGINT):
@@ -178,7 +179,7 @@ def interrupt(lmdbio_run):
 
 
 def job_shell(command):
-    """A shell of one job, which goes on after each stop."""
+    """Acts as a shell of one job, and continues the job after each stop."""
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     job = os.fork()
     if not job:
@@ -210,7 +211,7 @@ def stop(lmdbio_run):
 
 
 def stop_ignored(lmdbio_run):
-    """A program that ignores the key goes on, and so does the job."""
+    """Checks that a program that ignores the stop key goes on, and that the job does, too."""
     terminal = Terminal(program(lmdbio_run, "import signal; signal.signal(signal.SIGTSTP, signal.SIG_IGN)\n" + COUNT),
                         job_shell)
     terminal.until("ready")
@@ -223,9 +224,9 @@ def stop_ignored(lmdbio_run):
 
 
 def hang_up(lmdbio_run):
-    """The process at the other end of the terminal closes it."""
+    """Closes the terminal at its other end: the program ends, and lmdbio-run exits with 128 + SIGHUP."""
     terminal = Terminal(program(lmdbio_run, WAIT))
-    # With the line's end, which the terminal passes on apart: the program must not find the terminal closed while it writes.
+    # With the line's end, which the terminal passes on apart: the terminal must not close while the program writes.
     process = int(terminal.until(r"program (\d+) ready\r\n")[1])
     os.close(terminal.master)
     equal(128 + signal.SIGHUP, os.waitstatus_to_exitcode(os.waitpid(terminal.process, 0)[1]))
@@ -233,7 +234,7 @@ def hang_up(lmdbio_run):
 
 
 def job(lmdbio_run):
-    """Under the launcher, which decides the status of an interrupted job. The first rank has the input."""
+    """Interrupts a job of the launcher, which decides the job's status. The first rank has the input."""
     first = 'import os\nif os.environ["PMI_RANK"] == "0": print(f"said {input()}", flush=True)\n'
     terminal = Terminal(program(lmdbio_run, first + WAIT, ("mpiexec", "-n", "2")))
     terminal.type("hello\n")

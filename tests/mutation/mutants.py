@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Makes the mutants of a C source: one small change each, always the same ones in the same order."""
+"""Makes the mutants of a C source: one small change each, the same mutants in the same order at each call."""
 
 import collections
 import dataclasses
 import re
 from collections.abc import Iterator
 
-# Each: what is looked for in a line of code, and what stands there instead. The first group is what changes.
+# Each pair: a pattern in a line of code, and the text that replaces the first group of the pattern.
 SWAPS: tuple[tuple[str, str], ...] = (
     (r"(==)", "!="), (r"(!=)", "=="),
     (r"(?<![<>-])(<)(?![<=])", "<="), (r"(<=)", "<"),
@@ -33,23 +33,23 @@ class Mutant:
     line: int  # from 0
     before: str
     after: str
-    nth: int = 1  # of those of the function that are spelled alike
+    nth: int = 1  # among the function's mutants with the same spelling
 
     def name(self) -> str:
         return f"{self.path} {self.function}: {self.before.strip()} => {self.after.strip() or 'nothing'}" + (f" ({self.nth})" if self.nth > 1 else "")
 
 
 def blanked(text: str) -> str:
-    """The source with comments and strings as spaces, so that columns stay."""
+    """Returns the source with comments and strings as spaces, so that columns stay."""
     def spaces(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match.group())
-    # Which element sizeof is given makes no difference.
+    # The index of an element in sizeof makes no difference.
     text = re.sub(r"(sizeof\()([^()]*)(\))", lambda m: m[1] + re.sub(r"\d", "x", m[2]) + m[3], text)
     return re.sub(r"/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", spaces, text, flags=re.S)
 
 
 def functions(lines: list[str]) -> list[str]:
-    """The function that each line is in, or "": what opens at the line's start with a name and closes with }."""
+    """Returns the function of each line, or "". A function begins with a name at a line's start and ends with }."""
     names, inside, last = [], "", ""
     for line in lines:
         found = re.match(r"^(?!typedef|struct \w+ \{|enum|union|#|\t| |\{|\})\S.*?(\w+)\(", line)
@@ -73,7 +73,7 @@ def balanced(text: str) -> bool:
 
 
 def changed(code: str, line: str) -> Iterator[str]:
-    """The line with one change each; `code` is the line without comments and strings."""
+    """Yields the line with one change each; `code` is the line without comments and strings."""
     for pattern, instead in SWAPS:
         for match in re.finditer(pattern, code):
             yield line[: match.start(1)] + instead + line[match.end(1):]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Says which small changes of the sources that read pages no quick test notices.
+"""Finds the small changes of the sources that read pages that no deciding test notices.
 
 usage: mutate.py BUILD [--path PREFIX] [--every N] [--first K] [--seconds S] [--quick] [--survivors]
 
-The mutants (mutants.py) of a source of lib/format, lib/cursor and lib/util/identity are compiled into a copy of
-BUILD's core, all that are inside functions together (together.py); the tests that decide are linked with that and
-run for each mutant until one fails. BUILD is a build tree whose tests are built.
-Verdicts are kept in BUILD/mutation/verdicts, a line each: a call goes on where the last one ended, and takes
-every Nth mutant from the Kth on. With --quick it runs the quick tests alone, and leaves to a later call what they do
-not notice. tests/mutation/equivalent lists changes that change no answer, each with its
-reason. Ends with 1 if fewer than 95 of 100 are caught, or if an equivalent one is caught.
+The script compiles the mutants (mutants.py) of a source of lib/format, lib/cursor and lib/util/identity into a copy
+of BUILD's core: all mutants inside functions together (together.py). It links the deciding tests with this copy and
+runs them for each mutant until one test fails. BUILD is a build tree whose tests are built.
+BUILD/mutation/verdicts has the verdicts, a line each: a call goes on where the last one ended, and takes every Nth
+mutant from the Kth on. With --quick, a call runs only the quick tests, and leaves the mutants that they do not notice
+to a later call. tests/mutation/equivalent lists changes that change no answer, each with its reason; they are not
+tried. Ends with 1 if the tests catch fewer than 95 of 100 mutants.
 """
 
 import argparse
@@ -30,14 +30,14 @@ from together import VARIABLE, Together, together
 TOP = pathlib.Path(__file__).resolve().parents[2]
 LEAST = 95.0
 SUBJECTS = ("lib/format", "lib/cursor", "lib/util/identity")
-TWICE = ("cursor_get", "cursor_move", "cursor_seek", "descend", "duplicates")  # one for each page layout
+TWICE = ("cursor_get", "cursor_move", "cursor_seek", "descend", "duplicates")  # compiled once for each page layout
 CORE = "lib/.libs/liblmdbio-core.a"
 SHARED = "compat/liblmdbio-core.la"
-PROCESSOR_SECONDS = 20  # a test that takes so much is in a loop; the slowest takes a fifth
-QUICK_SECONDS = 2  # the same of the quick ones
+PROCESSOR_SECONDS = 20  # a test that takes this time is in a loop; the slowest test takes a fifth of it
+QUICK_SECONDS = 2  # the same for the quick tests
 
-NUMBERS = "tests/unit/format_later_test"  # knows the numbers of a page, and asks lib/format alone
-# (paths, tests): the quickest ones first.
+NUMBERS = "tests/unit/format_later_test"  # knows the numbers of a page, and calls only lib/format
+# The tests that decide, the quickest first; DECIDING has pairs (path, tests).
 CURSOR_TESTS = (
     "tests/unit/format_test", "tests/unit/format_later_test", "tests/unit/compare_test", "tests/unit/cursor_test",
     "tests/unit/cursor_duplicates_test", "tests/unit/cursor_steps_test", "tests/unit/cursor_watch_test", "tests/unit/cursor_rules_test",
@@ -48,7 +48,7 @@ CURSOR_TESTS = (
     "tests/differential/differential --later --operations 20000 --databases 10",
     "tests/fuzz/header_damage",
 )
-# Unit tests that take a second and more: not among the quick ones.
+# Unit tests that take a second or more, so they are no quick tests.
 SLOW = ("tests/unit/env_later_test", "tests/unit/dbi_test", "tests/unit/prefetch_lookups_test", "tests/unit/env_changed_test")
 DECIDING: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("lib/util/identity", ("tests/unit/identity_test", "tests/unit/env_changed_test")),
@@ -67,7 +67,7 @@ def run(command: list[str], **more: object) -> subprocess.CompletedProcess[str]:
 
 
 class Tree:
-    """The build tree, and the copy of what is linked."""
+    """The build tree, and a copy of the core that tests are linked with."""
 
     def __init__(self, build: pathlib.Path) -> None:
         self.build, self.work = build, build / "mutation"
@@ -75,8 +75,8 @@ class Tree:
         self.work.mkdir(exist_ok=True)
         self.archive = self.work / "core.a"
         self.changed = ""  # the path whose mutants are in the archive
-        self.programs: set[str] = set()  # tests that are linked with it
-        self.sound: set[str] = set()  # tests that pass while none of its mutants is chosen
+        self.programs: set[str] = set()  # tests that are linked with these mutants
+        self.sound: set[str] = set()  # tests that pass while none of these mutants is chosen
         shutil.copy(build / CORE, self.archive)
         self.shared = self.work / next((build / "compat/.libs").glob("liblmdbio-core-*.so")).name
         self.sources = sorted(str(path.relative_to(TOP)) for path in TOP.glob("lib/*/*.[ch]")
@@ -89,7 +89,7 @@ class Tree:
             self.links = json.loads(self.kept_links.read_text())
 
     def link_command(self, target: str) -> list[str]:
-        """How libtool links a program, or the core, with the copied archive and to the copied place."""
+        """Returns libtool's command to link a program, or the core, with the copied archive into the copy's folder."""
         if target not in self.links:
             said = run(["make", "-C", str(self.build), "-s", "V=1", "-W", CORE.replace(".libs/", "").replace(".a", ".la"),
                         target]).stdout
@@ -111,7 +111,7 @@ class Tree:
                 f"-I{TOP}/lib", f"-I{TOP}/include"]
 
     def compile_test(self, name: str) -> dict[str, str]:
-        """A test with the header as it is mutated; what stands in its link command instead of its object."""
+        """Compiles a test with the mutated header. Returns the object that replaces the test's in its link command."""
         made = str(self.work / pathlib.Path(name).name) + ".o"
         run(["gcc", *self.flags(), *(f"-I{TOP}/tests/{where}" for where in ("unit", "data", "fuzz")), f"-I{TOP}/lab", "-c",
              str(TOP / f"{name}.c"), "-o", made])
@@ -127,7 +127,7 @@ class Tree:
         return str(self.work / member)
 
     def put(self, path: str, text: str, below: str = "lib/") -> None:
-        """Brings the archive's sources up to date with one path as it is in this text, or in the source if that is empty."""
+        """Updates the archive for one path: with this text, or with the source itself if the text is empty."""
         if self.changed not in ("", path):
             self.put(self.changed, "")
         copy = self.work / path
@@ -147,7 +147,7 @@ class Tree:
         run(["ar", "r", str(self.archive), *members])
 
     def put_together(self, path: str, chosen: list[Mutant]) -> tuple[Together, list[Mutant]]:
-        """Puts all of these that compile; returns them, and those that do not."""
+        """Puts all of these mutants that compile into the archive. Returns them, and those that do not compile."""
         source, unbuilt = (TOP / path).read_text(), []
         while True:
             made = together(source, [one for one in chosen if one not in unbuilt])
@@ -162,7 +162,7 @@ class Tree:
                 unbuilt += [one for one in wrong if one]
 
     def program(self, name: str, compiled: bool) -> str:
-        """A test that is linked with the archive; `compiled`: with the mutated header."""
+        """Returns a test that is linked with the archive; `compiled`: and compiled with the mutated header."""
         target = SHARED if "tests/differential/" in name else name
         if target + str(compiled) not in self.programs:
             self.programs.discard(target + str(not compiled))
@@ -192,7 +192,7 @@ class Tree:
             return True
 
     def judge(self, path: str, number: int, tests: tuple[str, ...]) -> str:
-        """The verdict on a mutant that is in the archive. Tests see what a header has inline as the mutant has it."""
+        """Returns the verdict on a mutant in the archive. Tests are compiled with a mutated header's inline functions."""
         header = path.endswith(".h")
         for test in tests:
             compiled = bool(header and number and test.startswith("tests/unit/"))
@@ -203,14 +203,14 @@ class Tree:
                     sys.exit(f"{test} fails without a mutant of {path}")
                 self.sound.add(test)
             return f"caught {test.split()[0]}"
-        # A number in a header they must know for themselves.
+        # A test must know by itself a number that a header defines.
         for test in tests if header and not number else ():
             if test.startswith("tests/unit/") and self.noticed(test, 0, True):
                 return f"caught {test}"
         return "survives"
 
     def judge_alone(self, mutant: Mutant, tests: tuple[str, ...]) -> str:
-        """The verdict on one that is outside of functions."""
+        """Returns the verdict on a mutant outside functions."""
         text = (TOP / mutant.path).read_text().split("\n")
         text[mutant.line] = mutant.after
         try:
@@ -225,7 +225,7 @@ class Tree:
 
 
 def tests_of(mutant: Mutant, verdicts: dict[str, str]) -> tuple[str, ...]:
-    """The tests that decide: the quick ones first, and of both kinds those that have caught a mutant of the same function."""
+    """Returns the deciding tests: quick ones first, and within each kind those that caught most of the same function."""
     tests = next(tests for prefix, tests in DECIDING if mutant.path.startswith(prefix))
     same = [verdict.removeprefix("caught ") for name, verdict in verdicts.items()
             if name.startswith(f"{mutant.path} {mutant.function}:")]
@@ -238,7 +238,7 @@ def read_equivalent() -> list[str]:
 
 
 def is_equivalent(name: str, listed: list[str]) -> bool:
-    """An entry is a mutant's name, or PATH FUNCTION: * for all of a function."""
+    """Returns whether a mutant is listed, by its name or by "PATH FUNCTION: *" for all mutants of a function."""
     return name in listed or name.split(":", 1)[0] + ": *" in listed
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Puts all mutants of a source into one text, of which an environment variable chooses one when a test runs.
+"""Puts all mutants of a source into one text; an environment variable chooses one of them when a test runs.
 
-A function is there once more for each of its mutants, in front of itself; it calls the one that is chosen. So a
-source is compiled and linked once for all of them.
+A copy of a function stands in front of it for each of its mutants; the function calls the chosen copy. So a source
+is compiled and linked once for all its mutants.
 """
 
 import dataclasses
@@ -34,8 +34,8 @@ class Function:
 @dataclasses.dataclass(frozen=True)
 class Together:
     text: str
-    numbers: dict[Mutant, int]  # what VARIABLE must say
-    owners: list[Mutant | None]  # of each line of the text
+    numbers: dict[Mutant, int]  # the value of VARIABLE that chooses the mutant
+    owners: list[Mutant | None]  # the mutant of each line of the text
 
 
 def function_at(codes: list[str], line: int, name: str) -> Function:
@@ -48,7 +48,7 @@ def function_at(codes: list[str], line: int, name: str) -> Function:
 
 
 def arguments(signature: str, name: str) -> str:
-    """The names of a function's parameters, as a call has them."""
+    """Returns the names of a function's parameters, as a call has them."""
     inside = signature[re.search(rf"\b{name}\s*\(", signature).end():].rstrip().removesuffix(")")  # type: ignore[union-attr]
     parts, depth = [""], 0
     for char in inside:
@@ -67,12 +67,12 @@ def arguments(signature: str, name: str) -> str:
 
 
 def plain(signature: str) -> str:
-    """Without what asks for inlining: each copy would be there once more in each of its callers."""
+    """Removes the words that demand inlining: each copy would be compiled again in each of its callers."""
     return re.sub(r"\binline\b|__attribute__\(\((always_inline|noinline)\)\)", "", signature)
 
 
 def together(text: str, chosen: list[Mutant]) -> Together:
-    """The source with the mutants that are inside functions."""
+    """Returns the source with the mutants that are inside functions."""
     lines, codes = text.split("\n"), blanked(text).split("\n")
     of_function: dict[Function, list[Mutant]] = {}
     for mutant in chosen:

@@ -6,7 +6,7 @@ import lmdb
 
 
 def make(path, records, damaged):
-    """Records of 20,000 bytes; the page of one's value is said to be far behind the file's end."""
+    """Writes records of 20,000 bytes; the page number of one value is far behind the file's end."""
     with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
         for i in range(records):
             txn.put(b"%04d" % i, b"%04d" % i * 5000)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: OLDAP-2.8
-"""Calls the readers of contrib/dlio as DLIO does, and compares each sample with py-lmdb's value and what is announced
-with what is read.
+"""Calls the readers of contrib/dlio as DLIO does. Compares each sample with py-lmdb's value, and the announced records
+with the records that are read.
 
 usage: dlio_check.py make FOLDER
        dlio_check.py read CLASS HOW SUFFIX FOLDER DATA...
 
 `make` writes two data files, one.lmdb and two.lmdb. `read` reads FOLDER/NAME.SUFFIX for each file NAME.lmdb of
 DATA. HOW is `index`, as DLIO's PyTorch loader reads: two workers, each every second batch, by read_index(); or
-`iterate`, as its others do: by next(). A stand-in for DLIO has what of it a reader sees.
+`iterate`, as DLIO's other loaders do: by next(). A stand-in replaces the parts of DLIO that a reader uses.
 """
 import abc
 import os
@@ -32,7 +32,7 @@ class Arguments:
         self.read_threads, self.batch_size, self.num_samples_per_file = WORKERS, BATCH, RECORDS
         self.read_type, self.resized_image = Kind.ON_DEMAND, b"made before"
         samples = [(name, number) for name in names for number in range(RECORDS)]
-        # Any order: a worker's samples are not neighbours in a file.
+        # An arbitrary order: a worker's samples are not neighbours in a file.
         self.index = {i: samples[i * 29 % len(samples)] for i in range(len(samples))}
         share = len(samples) // WORKERS
         self.files = {worker: [(i, *self.index[i]) for i in range(worker * share, (worker + 1) * share)]
@@ -40,7 +40,7 @@ class Arguments:
 
 
 class FormatReader(abc.ABC):
-    """Stands for DLIO's base class: the same methods, called and answering in the same order."""
+    """Stands for DLIO's base class: the same methods, with the same results, called in the same order."""
 
     arguments = None
 
@@ -164,7 +164,7 @@ def read(kind, how, suffix, folder, data):
         reader.finalize()
     assert sorted(seen) == sorted(expected), "not every sample once"
     if kind == "LmdbioAheadReader":
-        # All but each worker's first batch, none twice.
+        # All records but those of each worker's first batch, each once.
         assert len(announced) == len(set(announced)) == len(expected) - WORKERS * BATCH, len(announced)
         assert all(reader.told == reader.taken[BATCH:] for reader in readers), "another batch than the next is announced"
     else:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Sends Ctrl-C at each moment of a loader's life: no record is lost, nothing stays open; one line a case.
+"""Sends Ctrl-C at each moment of a loader's life: the loader loses no record and leaves nothing open.
 
-usage: interrupts_check.py DIRECTORY, which is made
+usage: interrupts_check.py DIRECTORY, which is made; prints a line for each case
 
-A moment is where CPython looks for signals: after a call, at a function's beginning, in a loop.
+A moment is a place where CPython looks for signals: after a call, at a function's beginning, in a loop.
 """
 import dis
 import os
@@ -21,7 +21,7 @@ RECORDS, BATCH = 40, 8
 LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")  # instructions after which CPython looks for signals
 SOURCES = tuple(os.path.join(os.path.dirname(lmdbio.__file__), name) for name in ("loader.py", "announce.py", "torch.py"))
 MONITORING = getattr(sys, "monitoring", None)
-TOOL = 4  # of the numbers that no tool of CPython's has
+TOOL = 4  # a number of sys.monitoring that no tool of CPython has
 bad = False
 
 
@@ -32,9 +32,9 @@ def judge(name, good):
 
 
 class Moments:
-    """Counts the moments in the package's sources, and sends SIGINT at the one that is chosen.
+    """Counts the moments in the package's sources, and sends SIGINT at the chosen moment.
 
-    CPython drops what a __del__ raises, so that Ctrl-C there is no matter of the loader.
+    CPython drops an exception that a __del__ raises, so Ctrl-C there cannot be a fault of the loader.
     """
 
     def __init__(self, chosen):
@@ -43,7 +43,7 @@ class Moments:
 
     def __enter__(self):
         if MONITORING:
-            # Since CPython 3.12 a trace function misses instructions of a function that it has not seen yet.
+            # Since CPython 3.12 a trace function misses instructions of functions that it has not seen yet.
             events = MONITORING.events
             MONITORING.use_tool_id(TOOL, "moments")
             MONITORING.register_callback(TOOL, events.PY_START, self.start)
@@ -63,7 +63,7 @@ class Moments:
         return code.co_filename in SOURCES and code.co_name not in ("__del__", "back")
 
     def pass_by(self, frame, offset):
-        """An instruction that comes next: a moment, if CPython looks for signals before it."""
+        """Counts the next instruction as a moment if CPython looks for signals before it."""
         if frame.f_code not in self.opcodes:
             self.opcodes[frame.f_code] = {i.offset: i.opname for i in dis.get_instructions(frame.f_code)}
         before = self.before.get(id(frame), "")
@@ -96,7 +96,7 @@ class Moments:
 
 
 def is_open(path):
-    """Whether this process maps the data file or has it open."""
+    """Returns whether this process maps the data file or has it open."""
     file = os.path.join(os.path.realpath(path), "data.mdb")
     with open("/proc/self/maps") as maps:
         mapped = any(line.rstrip().endswith(file) for line in maps)
@@ -110,7 +110,7 @@ def whole_epoch(path):
 
 
 class Life:
-    """A loader's life: it begins an epoch, takes two batches, resumes where it is, takes one more, closes."""
+    """A loader's life: the loader begins an epoch, takes two batches, resumes there, takes one more, closes."""
 
     def __init__(self, path):
         self.path, self.seen, self.loader, self.batches = path, [], None, None
@@ -127,12 +127,12 @@ class Life:
         self.loader.close()
 
     def has_all(self, expected):
-        """What was seen and what comes next are the whole epoch, for this loader and for one that resumes."""
+        """Returns whether the seen records and the rest are the whole epoch, here and in a loader that resumes."""
         if self.loader is None or self.loader._handle is None:
             return True
         try:
             state = self.loader.state()
-        except lmdbio.Error:  # Ctrl-C has come before the epoch
+        except lmdbio.Error:  # Ctrl-C came before the epoch
             return not self.seen
         with lmdbio.Loader(self.path, BATCH) as other:
             resumed = [number for batch in other.resume(state) for number in batch.records]
@@ -166,7 +166,7 @@ def lives(path):
 
 
 def announces(announcer):
-    """Announces by each transaction of an announcer's, and once more."""
+    """Announces by each transaction of an announcer, and once more. Returns whether all calls succeed."""
     try:
         for number in range(announcer._most * announcer._each + 1):
             announcer.records([number])
@@ -207,7 +207,7 @@ def announcers(path, depth):
 
 
 def environments(path):
-    """An environment whose first use Ctrl-C has ended opens at the next."""
+    """Checks that an environment opens at its next use if Ctrl-C has ended its first use."""
     chosen, good = 0, True
     while True:
         chosen += 1
@@ -227,7 +227,7 @@ def environments(path):
 
 
 def inside(name):
-    """Has the next call of a function of the C library end with Ctrl-C, as if it had come meanwhile."""
+    """Makes the next call of a C function end with Ctrl-C, as if Ctrl-C had come during the call."""
     lib = lmdbio.library()
     function = getattr(lib, name)
 
@@ -248,7 +248,7 @@ def interrupted(call):
 
 
 def quiets(loader):
-    """A quiet that Ctrl-C has ended at its beginning is over."""
+    """Checks that the loader is not quiet any more if Ctrl-C ends quiet() at its beginning."""
     lib, asked = lmdbio.library(), []
     function = lib.lmdbio_loader_quiet
 
@@ -265,7 +265,7 @@ def quiets(loader):
 
 
 def calls(path):
-    """Ctrl-C while the C library works, which is nearly all of the time that a loader takes."""
+    """Sends Ctrl-C while the C library works, which takes nearly all of a loader's time."""
     inside("lmdbio_loader_open")
     judge("ctrl_c_while_a_loader_opens_arrives", interrupted(lambda: lmdbio.Loader(path, BATCH)))
     judge("ctrl_c_while_a_loader_opens_leaves_nothing_open", not is_open(path))

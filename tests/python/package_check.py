@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Asks the Python package what its documentation promises; one line a case.
+"""Checks the promises of the Python package's documentation; prints a line for each case.
 
 usage: package_check.py DIRECTORY, which is made
 """
@@ -35,7 +35,7 @@ def judge(name, good):
 
 
 def refuses(name, kind, words, call):
-    """The call raises an error of this kind whose text has all the words."""
+    """Checks that a call raises an error of this kind whose text has all the words."""
     try:
         call()
         judge(name, False)
@@ -44,7 +44,7 @@ def refuses(name, kind, words, call):
 
 
 def folders(folder):
-    """Which files of a folder are counted through, and with which keys."""
+    """Checks which files of a folder an index counts through, and with which keys."""
     os.mkdir(folder)
     for name, records in (("b.lmdb", {b"length": pickle.dumps(2), b"0": b"", b"1": b"", b"other": b""}),
                           ("a.lmdb", {b"%d" % i: b"" for i in range(3)}),
@@ -80,7 +80,7 @@ def folders(folder):
 
 
 def shares(path):
-    """DataLoader's workers give together what their rank gives without them, and as much as len() says."""
+    """Checks that DataLoader's workers together give their rank's records, and as many as len() says."""
     import lmdbio.records
 
     def of_worker(among, number, **options):
@@ -110,7 +110,7 @@ def shares(path):
 
 
 def arguments(path):
-    """What cannot be is refused by the name of the argument, and what the C library refuses is explained."""
+    """Checks that errors name the invalid argument, and explain what the C library refuses."""
     for name, kind in ((b"inner", TypeError), (5, TypeError), ("", ValueError), ("inner\0more", ValueError)):
         for what, call in (("loader", lambda: lmdbio.Loader(path, 8, name=name)),
                            ("announcer", lambda: Announcer(path, name)),
@@ -148,7 +148,7 @@ def arguments(path):
 
 
 def announced(path):
-    """Numbers and keys are also taken out of arrays, in which 0 is a number as any other."""
+    """Checks that numbers and keys are also taken from arrays; 0 in an array is an ordinary number."""
     announcer, lib, counts = Announcer(path), lmdbio.library(), []
     real = lib.lmdbio_prefetch_records, lib.lmdbio_prefetch_keys
     lib.lmdbio_prefetch_records = lib.lmdbio_prefetch_keys = lambda txn, dbi, first, count: counts.append(count) or 0
@@ -164,7 +164,7 @@ def announced(path):
 
 
 def forked(path):
-    """A forked child is told by each call that the loader is its parent's, also beside one of its own."""
+    """Checks that in a forked child each call of the parent's loader says so, also beside the child's own loader."""
     with lmdbio.Loader(path, 8, lock=False) as loader:
         batches, state = loader.epoch(0), loader.state()
         child = os.fork()
@@ -184,7 +184,7 @@ def forked(path):
 
 
 def orders(path):
-    """Ranks, runs and machines with other memory have one order: what they do not say depends on none of it."""
+    """Checks that ranks, runs and machines with different memory have one order: no default of it depends on these."""
     with lmdb.open(path, map_size=1 << 25) as env, env.begin(write=True) as txn:
         for i in range(100):
             txn.put(b"%04d" % i, b"v" * 100000)
@@ -199,7 +199,7 @@ def orders(path):
 
 
 def unreadable(path):
-    """Records without the one that cannot be read."""
+    """Checks records of a data set in which one record cannot be read."""
     damaged_set.make(path, 30, 19)
     left = [i for i in range(30) if i != 19]
     records = lmdbio.Records(path, 8, order="sequential", skip_errors=True, lock=False)
@@ -219,7 +219,7 @@ def unreadable(path):
 
 
 def iterations(path):
-    """An iteration that another one has ended says so, and takes none of its batches."""
+    """Checks that an iteration that another one has ended says so, and takes none of the other's batches."""
     told = ["another iteration", "Loader", "Records"]
     with lmdbio.Loader(path, 8, lock=False) as loader:
         first = iter(loader)
@@ -270,7 +270,7 @@ class Door:
 
 
 def meanwhile(loader, owner, name, what):
-    """Has the next call of a function begin when another thread is through with something, or waits for this one."""
+    """Delays the next call of a function until another thread has called `what`, or waits for this thread."""
     function, over = getattr(owner, name), threading.Event()
 
     def run():
@@ -293,7 +293,7 @@ def meanwhile(loader, owner, name, what):
 
 
 def threads(path):
-    """Two threads that use a loader at once have one iteration each, or one batch at a time."""
+    """Checks that two threads that use a loader at once have one iteration each, or take one batch at a time."""
     told, lib, other = ["another iteration"], lmdbio.library(), []
     with lmdbio.Loader(path, 8, lock=False) as loader:
         thread = meanwhile(loader, lib, "lmdbio_loader_epoch", lambda: other.append(loader.epoch(1)))
@@ -324,7 +324,7 @@ def threads(path):
 
 
 def interrupted(batches, taken):
-    """Ctrl-C comes while an iteration's next batch is awaited, or when it has been taken and not handed out."""
+    """Sends Ctrl-C while an iteration waits for its next batch, or when the batch is taken and not handed out."""
     lib = lmdbio.library()
     function = lib.lmdbio_loader_next
 
@@ -342,7 +342,7 @@ def interrupted(batches, taken):
 
 
 def copies(path):
-    """What has a handle of the C library is neither copied nor pickled, and is not closed by an attempt."""
+    """Checks that objects with a handle of the C library refuse to be copied or pickled, and then stay open."""
     with lmdbio.Loader(path, 8, lock=False) as loader:
         batches, announcer = loader.epoch(0), Announcer(path)
         for one in (loader, announcer):
@@ -355,13 +355,13 @@ def copies(path):
 
 
 def slots(path):
-    """How many slots of the data set's reader table are taken; another process looks, whose LMDB leaves it as it is."""
+    """Returns the number of taken slots of the reader table. Another process looks: its LMDB changes no slot."""
     look = "import lmdb, sys; print(lmdb.open(sys.argv[1], readonly=True).readers().count('\\n') - 1)"
     return int(subprocess.run([sys.executable, "-c", look, path], check=True, stdout=subprocess.PIPE).stdout)
 
 
 def locked(path):
-    """Announcers beside live writers leave nearly all of the reader table, 126 slots, to others."""
+    """Checks that announcers beside live writers leave nearly all of the reader table's 126 slots to others."""
     announcer = Announcer(path, lock=True)
     for number in range(130):
         announcer.records([number % RECORDS])
@@ -385,7 +385,7 @@ def locked(path):
 
 
 class Tensor:
-    """What of a tensor DataLoader and a sampler see: its indices, or one, which is no batch."""
+    """The part of a tensor that DataLoader and a sampler use: indices, or a single one, which is no batch."""
 
     def __init__(self, numbers):
         self.numbers, self.ndim = numbers, int(isinstance(numbers, list))
@@ -404,7 +404,7 @@ class Tensor:
 
 
 def entries(path):
-    """A sampler's entries that DataLoader takes for batches are announced index by index."""
+    """Checks that a sampler's entries that DataLoader takes for batches are announced index by index."""
     for name, kind in (("list", list), ("tuple", tuple), ("range", lambda numbers: range(numbers[0], numbers[-1] + 1)),
                        ("set", set), ("frozenset", frozenset), ("array", numpy.array), ("deque", collections.deque),
                        ("tensor", Tensor)):
@@ -425,7 +425,7 @@ def entries(path):
 
 
 def numbers(path):
-    """A number that the C library would not get as it is, is refused."""
+    """Checks that numbers outside the C library's range are refused."""
     with lmdbio.Loader(path, 8, lock=False) as loader:
         for number in (-1, 2**48, 2**64):
             refuses(f"epoch_{number}_is_refused", ValueError, [f"epoch={number}"], lambda: loader.epoch(number))
@@ -438,7 +438,7 @@ def numbers(path):
 
 
 def lazy(path):
-    """An environment that several threads use first is opened once, in a forked child too that has no such thread."""
+    """Checks that an environment that several threads use first is opened once, and again in a forked child."""
     opened, second, inside, ends = [], threading.Event(), threading.Event(), threading.Event()
     real, lmdb.open = lmdb.open, lambda *arguments, **options: begin()
     child = None
@@ -464,7 +464,7 @@ def lazy(path):
     assert second.wait(60), "the second thread neither waits nor opens"
     child = os.fork()
     if not child:
-        signal.alarm(60)  # a child that waits for a thread that it does not have
+        signal.alarm(60)  # ends a child that waits for a thread that it does not have
         os._exit(0 if env() == "the child's" == env() else 1)
     judge("forked_child_opens_its_own_environment", os.waitpid(child, 0)[1] == 0)
     ends.set()
@@ -476,7 +476,7 @@ def lazy(path):
 
 
 def left(path):
-    """What Ctrl-C has left goes back once, though another thread takes it while the loader is closed."""
+    """Checks that a batch that Ctrl-C has left goes back once, even if another thread takes it during close()."""
     lib, back, taken, main_thread = lmdbio.library(), [], [], threading.get_ident()
     done = lib.lmdbio_batch_done
     with lmdbio.Loader(path, 8, lock=False) as loader:
@@ -484,7 +484,7 @@ def left(path):
         interrupted(batches, taken=True)
 
         class Turn(type(loader._turn)):
-            """Between two looks of the thread that closes, the other one takes the batch."""
+            """Lets the other thread take the batch while close() looks at the turn."""
 
             @property
             def busy(self):
@@ -511,10 +511,10 @@ def left(path):
 
 
 class Between:
-    """Has a thread begin an epoch when this one is about to make a call of the C library for an older iteration.
+    """Lets another thread begin an epoch when this thread is about to call the C library for an older iteration.
 
-    The call is made when the thread's own first call is through. `late`: the thread goes on from there when this
-    one's iteration has said what came of it.
+    This thread makes its call when the other thread's first call has returned. `late`: the other thread then waits
+    until this thread's iteration has returned or raised an error.
     """
 
     def __init__(self, loader, name, epoch, late):
@@ -536,7 +536,7 @@ class Between:
         return code
 
     def run(self, call):
-        """What the call raises; and the batches of the thread's iteration."""
+        """Returns the error that the call raises, and the batches of the other thread's iteration."""
         setattr(self.lib, self.name, self.older)
         self.lib.lmdbio_loader_epoch = self.newer
         error = None
@@ -551,7 +551,7 @@ class Between:
 
 
 def older(path):
-    """An older iteration that was about to take a batch takes none of the newer one's, nor its place."""
+    """Checks that an older iteration takes neither a batch nor the place of a newer iteration."""
     with lmdbio.Loader(path, 8, lock=False) as loader:
         for number, (late, left) in enumerate(((False, False), (True, False), (False, True), (True, True))):
             batches, epoch = loader.epoch(10), 11 + number

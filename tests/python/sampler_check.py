@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Reads data sets through DataLoader and AnnouncingSampler, and says "right" if all is.
+"""Reads data sets through DataLoader and AnnouncingSampler, and prints "right" if all records are right.
 
 usage: sampler_check.py read DATASET fork|spawn|batch|order|none
        sampler_check.py layouts DIRECTORY fork|spawn [NAME...]
 
-`layouts` reads a data set in the layout of each program that `key` knows, and in two of its own, by a
-Dataset that finds its keys as that program does; or those that are named.
+`layouts` reads a data set in the layout of each program that `key` knows, and in two further layouts, or in
+the named layouts only. A Dataset finds its keys as the layout's program does.
 """
 import json
 import os
@@ -22,7 +22,7 @@ from sampler_sets import FEW, FOLDERS, LAYOUTS, RECORDS, pair_of, value
 
 
 def in_order(env, path):
-    """Keys in their order, from a file: a walk here would bring the records before they are announced."""
+    """Returns the keys in order, from a file: a scan here would read the records before they are announced."""
     with open(path + ".keys", "rb") as file:
         return file.read().split(b"\n")
 
@@ -71,7 +71,7 @@ def read(path, case):
     torch.manual_seed(5)
     data = Records(path)
     if case == "spawn":
-        data.env()  # open in the main process: pickling must leave it out
+        data.env()  # opens the environment in the main process: pickling must leave it out
     sampler, options = RandomSampler(data), {"batch_size": 20}
     if case == "batch":
         batches = BatchSampler(sampler, 20, drop_last=False)
@@ -130,7 +130,7 @@ def layouts(folder, start, *names):
             seen += indices.tolist()
             good &= bool(right.all())
         ahead = lmdbio.stats()["prefetch_bytes"] - before
-        # Keys that are not in the data set bring nothing; a worker may be the first to ask for a few.
+        # Wrong keys would read nothing ahead; workers may ask for a few records first.
         announced = ahead > FEW * len(value(0)) // 2
         print(name, "right" if good and sorted(seen) == list(range(FEW)) else "wrong",
               "announced" if announced else "not announced: %d bytes" % ahead)

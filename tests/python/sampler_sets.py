@@ -35,7 +35,7 @@ def caffe():
 
 
 def lsun():
-    """Keys in hexadecimal that say nothing; an index counts them in their order."""
+    """Arbitrary keys in hexadecimal; an index counts them in their order."""
     keys = sorted(hashlib.sha1(b"picture %d" % i).hexdigest().encode() for i in range(FEW))
     return ((key, value(i)) for i, key in enumerate(keys))
 
@@ -45,7 +45,7 @@ def mmengine():
 
 
 def ase():
-    """Numbers from 1; number 3 is deleted."""
+    """ASE's keys: numbers from 1; number 3 is deleted."""
     numbers = [number for number in range(1, FEW + 2) if number != 3]
     yield from ((b"%d" % number, value(i)) for i, number in enumerate(numbers))
     yield b"nextid", zlib.compress(json.dumps(FEW + 2).encode())
@@ -54,7 +54,7 @@ def ase():
 
 
 def ase_folder():
-    """The same in two files of a folder, and others in it that are none: 60 records, then 40."""
+    """ASE's keys in two files of a folder, of 60 and 40 records."""
     for name, first, last in (("data0000.aselmdb", 0, 60), ("data0001.aselmdb", 60, FEW)):
         numbers = [number for number in range(1, last - first + 2) if number != 3]
         yield name, [(b"%d" % number, value(first + i)) for i, number in enumerate(numbers)] + [
@@ -62,7 +62,7 @@ def ase_folder():
 
 
 def ocp():
-    """Open Catalyst's: numbers from 0 in each file, and their count."""
+    """Open Catalyst's keys: numbers from 0 in each file, and their count."""
     for name, first, last in (("data.0000.lmdb", 0, 60), ("data.0001.lmdb", 60, FEW)):
         yield name, [(b"%d" % i, value(first + i)) for i in range(last - first)] + [
             (b"length", pickle.dumps(last - first))]
@@ -83,13 +83,13 @@ def pair_of(index):
     return b"gt/%d" % index, b"lq/%d" % index
 
 
-# name: what AnnouncingSampler is given as key, and the records
+# name: AnnouncingSampler's argument `key`, and the records
 LAYOUTS = {
     "caffe": ("caffe", caffe), "lsun": ("lsun", lsun), "mmengine": ("mmengine", mmengine),
     "ase": ("ase", ase), "deepmd": ("deepmd", deepmd), "ordered": ("order", lsun),
     "function": (pair_of, pairs), "format": ("picture_{}", mmengine),
 }
-# The same for folders of several files, whose names come before their records.
+# The same for folders of several files: a file's name comes before its records.
 FOLDERS = {"ase_folder": ("ase", ase_folder), "ocp": ("ocp", ocp)}
 
 

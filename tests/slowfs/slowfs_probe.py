@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Single accesses to a file, each told on one line, for slowfs's tests.
+"""Makes single accesses to a file for slowfs's tests, and prints a line for each.
 
 	read FILE OFFSET LENGTH [direct]	"LENGTH-OF-RESULT SHA256" or the errno's name
 	parts FILE COUNT LENGTH THREADS		COUNT O_DIRECT reads, from offset 0 on, dealt out to threads;
-						microseconds that they took
+						prints their microseconds
 	map FILE OFFSET LENGTH			as read, through a mapping
 	mapwrite FILE OFFSET TEXT		stores TEXT through a shared mapping
 	lock FILE FLAVOUR			"free", or "held" by another process; posix, ofd or flock
-	hold FILE FLAVOUR			takes the lock, says "holding", keeps it until its input ends
+	hold FILE FLAVOUR			takes the lock, prints "holding", and keeps the lock until its input ends
 	lmdb_put DIR COUNT LENGTH		writes COUNT records by LMDB
 	lmdb_sum DIR				"COUNT SHA256" of all records, read by LMDB with locking
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# A program whose worker processes come and go with each epoch and open the
-# data set themselves, as PyTorch's loaders do.
+# A program whose worker processes start and end with each epoch and open the
+# data sets themselves, as PyTorch's loaders do.
 #
-# stores_epochs.py never|before PATH...: the program itself opens it never, or before its workers and
-# closes it again. Each of three epochs has two workers a path; one of the two is killed at its end.
-# Tells how many descriptors the forks have cost, and fails when a program that it starts has them.
+# stores_epochs.py never|before PATH...: the program itself opens the data sets never, or before its workers, and
+# closes them again. Each of three epochs has two workers a path; one of the two is killed at its end.
+# Prints the number of descriptors that the forks have cost, and fails if a program that it starts inherits them.
 import os
 import signal
 import subprocess

@@ -3,13 +3,13 @@
 
 	stores_hostile.py WHOSE SERVER READER DIRECTORY TOP...	(as root)
 
-A reader's shared memory is copied, and each of its values falsified. WHOSE: `other`, the copies and what else has
-their name are another user's, who has passed them to a process of this user, and has all names that lead to the true
-memory, so that the descriptors of all processes are looked at; `own`, a copy is this user's, which shows that it
-would be believed. SERVER: what listens in place of the node's server: none, silent or liar. TOP: a command that looks
-at the counters of all processes. Prints a line "MIB MESSAGES CHANGED STATUS" (of the true shared memory; messages that
-readers sent to the other user's server; copies that are not as they were planted; TOP's status), and what each of four
-readers saw.
+The script copies a reader's shared memory and falsifies each value. WHOSE: `other`, another user owns the copies and
+other files of the same name, has passed them to a process of this user, and holds all names that lead to the true
+memory, so that readers look at the descriptors of all processes; `own`, this user owns a copy, which shows that readers
+would use the copies. SERVER: the server in place of the node's: none, silent or liar. TOP: a command that looks at the
+counters of all processes. Prints a line "MIB MESSAGES CHANGED STATUS" (MiB of the true shared memory; messages that
+readers sent to the other user's server; copies that differ from the planted ones; TOP's status), and the output of
+each of four readers.
 """
 import array
 import fcntl
@@ -31,7 +31,7 @@ NAME, STATS = "lmdbio", "lmdbio-stats"
 
 
 def memory_of(pid, name):
-    """A path to each of a process's memory files of that name."""
+    """Returns a path to each of a process's memory files of that name."""
     folder = f"/proc/{pid}/fd"
     paths = {}
     for number in os.listdir(folder):
@@ -44,7 +44,7 @@ def memory_of(pid, name):
 
 
 def falsify(data):
-    """The first byte of each value that has pages of its own."""
+    """Changes the first byte of each value in overflow pages."""
     at = 2 * PAGE
     while at + PAGE <= len(data):
         pages = 1
@@ -71,13 +71,13 @@ def digest(file):
 
 
 def serve(name, how):
-    """What has the name of the node's server; None: nothing has."""
+    """Returns a socket with the name of the node's server; None for "none"."""
     if how == "none":
         return None
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     server.bind("\0" + name)
     server.listen(0 if how == "silent" else 128)
-    if how == "silent":  # full from the beginning
+    if how == "silent":  # the queue of connections is full from the beginning
         for _ in range(2):
             filler = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
             filler.connect_ex("\0" + name)
@@ -89,7 +89,7 @@ serve.fillers = []
 
 
 def other_user():
-    """The other user's process: plants, passes on, lies, and tells what it was told."""
+    """The other user's process: plants copies, passes them on, acts as a server, and prints its counts."""
     names, images, address, how = json.loads(sys.stdin.buffer.readline())
     door = socket.socket(fileno=int(sys.argv[2]))
     held, files = [], []
@@ -100,7 +100,7 @@ def other_user():
     for name, size in images:
         image = sys.stdin.buffer.read(size)
         kept = planted(name, image)
-        loose = planted(name, image, 0)  # cut and grown again all the time
+        loose = planted(name, image, 0)  # truncated and grown again all the time
         files += [(kept, digest(kept)), (loose, None), (planted(name, image[:size // 2]), None),
                   (planted(name, image + bytes(PAGE)), None), (planted(name, b""), None),
                   (planted(name, bytes(size)), None)]
@@ -109,7 +109,7 @@ def other_user():
     for file, _ in files:
         door.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
     door.send(b"e")
-    door.recv(1)  # it has them all
+    door.recv(1)  # waits until the daemon has them all
     server, messages, ends = serve(address, how), 0, []
     print("planted", flush=True)
     lost = [(file, os.fstat(file).st_size) for (file, was) in files
@@ -141,7 +141,7 @@ def other_user():
 
 
 def daemon():
-    """A process of this user that takes whatever it is passed."""
+    """A process of this user that takes all descriptors that it is passed."""
     door, held = socket.socket(fileno=int(sys.argv[2])), []
     while True:
         got, parts, _, _ = door.recvmsg(1, 1024)
@@ -163,7 +163,7 @@ def end(reader):
 
 
 def copies_of(reader, path):
-    """Images of a reader's memory, with other values, and the names that lead to it."""
+    """Returns images of a reader's memory, with falsified values, and the names that lead to this memory."""
     images = []
     first = start(reader, path)
     first.stdout.readline()
@@ -234,7 +234,7 @@ def main():
     keeps.wait()
 
 
-signal.alarm(300)  # a hang
+signal.alarm(300)  # ends a hang
 if len(sys.argv) == 3:
     {"other_user": other_user, "daemon": daemon}[sys.argv[1]]()
 else:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Memory of twelve readers of six data sets while another user holds the names they meet by.
+"""Measures the memory of twelve readers of six data sets while another user holds the names they meet by.
 
 	stores_names.py WHICH CONFINE READER DIRECTORY...	(as root)
 
 WHICH: which names the other user holds: none, purse, sets, all, gone (all, until half of the readers
-have come) or lists (names with random ends). CONFINE: a command, or empty, that runs the readers. Prints
-"MIB MEMORY-FILES", of the memory files of all readers together, and what each reader saw.
+have started) or lists (names with random ends). CONFINE: a command, or empty, that runs the readers. Prints
+"MIB MEMORY-FILES", for the memory files of all readers together, and the output of each reader.
 """
 import os
 import re
@@ -47,7 +47,7 @@ def keys():
 
 
 def keys_of_each(sets):
-    """What the names of each set's arena begin with, and of what all sets have in common."""
+    """Returns the beginnings of all names, and of the names that all data sets have in common."""
     each = []
     for number in range(len(sets)):
         reader = start(number)
@@ -58,7 +58,7 @@ def keys_of_each(sets):
 
 
 def hold(held, ends):
-    """A process of another user that listens on these names."""
+    """Starts a process of another user that listens on these names."""
     other = subprocess.Popen(["setpriv", f"--reuid={NOBODY}", "--clear-groups", sys.executable, "-c", HOLD],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     other.stdin.write(" ".join(f"{key}.{name}" for key in held for name in ends))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Shows how a command is interrupted when a file that it writes has reached a
-length: convert_kill.py SIGNAL FILE BYTES COMMAND... It prints the command's exit status, negative for
-a signal, and is 3 itself when the command was over before."""
+"""Interrupts a command when a file that the command writes has reached a
+length: convert_kill.py SIGNAL FILE BYTES COMMAND... Prints the command's exit status, negative for
+a signal. Exits with 3 if the command has ended before."""
 import ctypes
 import os
 import select
@@ -12,7 +12,7 @@ import sys
 libc = ctypes.CDLL(None)
 number = getattr(signal, sys.argv[1])
 path, length = sys.argv[2], int(sys.argv[3])
-# Who runs the tests in the background has SIGINT ignored, and what is ignored is inherited.
+# A shell ignores SIGINT in tests that it runs in the background, and programs inherit this.
 command = subprocess.Popen(sys.argv[4:], preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)
                            if number != signal.SIGKILL else None)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Says what is in a data.mdb, by a walk over its pages that shares nothing with
-lmdbio nor with LMDB:
+"""Prints the content of a data.mdb, by a walk over its pages that shares no code with
+lmdbio or LMDB:
     convert_pages.py index FILE     the record index, in the lines that convert_index prints
     convert_pages.py records FILE   every record of every database, in order"""
 import hashlib
@@ -59,7 +59,7 @@ def leaves(root, depth):
 
 
 def duplicates(page):
-    """The values in a page of duplicates, which are keys there."""
+    """Returns the values in a page of duplicates, which are keys there."""
     flags, pad = struct.unpack_from("<H", page, 10)[0], struct.unpack_from("<H", page, 8)[0]
     if flags & LEAF2:
         return [page[16 + i * pad:16 + (i + 1) * pad] for i in range(count(page))]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Says what an import must have made of its sources, found again without
-lmdbio: convert_records.py KIND ENVIRONMENT SOURCE... compares every record."""
+"""Compares every record of an import with the sources, which it reads without
+lmdbio: convert_records.py KIND ENVIRONMENT SOURCE..."""
 import os
 import struct
 import sys
@@ -35,7 +35,7 @@ def varint(data, at):
 
 
 def datum(data):
-    """The fields of a Datum by their numbers, each once and in order."""
+    """Returns the fields of a Datum by their numbers, each once and in order."""
     fields, at, last = {}, 0, 0
     while at < len(data):
         tag, at = varint(data, at)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: OLDAP-2.8
-"""Makes the first pages of files that lmdbio does not read, by their layouts, and files that are none.
+"""Makes the first pages of data files that lmdbio does not read, by their layouts, and files that are no data files.
 
-usage: formats_make.py DIRECTORY: each file's name says what it is.
+usage: formats_make.py DIRECTORY: each file's name says its kind.
 """
 import os
 import struct

@@ -19,7 +19,7 @@ def even(number):
 
 
 def leaf(number, entries):
-    """A leaf page of (flags, key, data)."""
+    """Returns a leaf page of entries (flags, key, data)."""
     page, offsets, upper = bytearray(SIZE), [], SIZE
     for flags, key, data in entries:
         entry = struct.pack("<HHHH", len(data) & 0xffff, len(data) >> 16, flags, len(key)) + key
@@ -33,7 +33,7 @@ def leaf(number, entries):
 
 
 def branch(number, children):
-    """A branch page of (page number, key); the first key is empty."""
+    """Returns a branch page of entries (page number, key); the first key is empty."""
     page, offsets, upper = bytearray(SIZE), [], SIZE
     for child, key in children:
         entry = struct.pack("<HHHH", child, 0, 0, len(key)) + key
@@ -52,7 +52,7 @@ def tree(root, entries, flags=0):
 
 
 def write(name, main, pages):
-    """`main` and `pages`: the leaves from page 2 on; the main database's is the first."""
+    """Writes a data file. `main`: the main database's record; `pages`: the pages from page 2 on."""
     last = 1 + len(pages)
     with open(name, "wb") as file:
         for number in range(2):
@@ -72,7 +72,7 @@ def with_database(name, database, key, data, record=None):
 
 
 def with_databases(main, flags=0):
-    """A main database of these (key, value). Without a value the key is a database's name."""
+    """Returns a main database of pairs (key, value). Without a value the key is a database's name."""
     entries, leaves = [], []
     for key, value in main:
         if value is None:
@@ -85,7 +85,7 @@ def with_databases(main, flags=0):
 
 
 def with_border(name):
-    """A main database of two leaves, the second of which begins with a database's name."""
+    """Returns a main database of two leaves; the second leaf begins with a database's name."""
     main = struct.pack("<IHHQQQQQ", 0, 0, 2, 1, 2, 0, 3, 2)
     whole = name + b"\0"
     return main, [branch(2, [(3, b""), (4, whole)]), leaf(3, [(0, b"a", b"first")]),

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Reads the recipes for Spack and EasyBuild as those programs do, without them.
+"""Reads the recipes for Spack and EasyBuild as these programs do, without these programs.
 
-usage: recipes_read.py spack FILE +VARIANT|~VARIANT...   the words for configure
+usage: recipes_read.py spack FILE +VARIANT|~VARIANT...   the arguments of configure
        recipes_read.py spack FILE dependencies           the packages that it names
        recipes_read.py easybuild FILE FIELD              one field; templates are filled in
 
-What Spack gives a recipe is recorded here: a directive that Spack lacks is a NameError.
+This script defines the directives that Spack gives a recipe: a directive that Spack lacks is a NameError.
 """
 import sys
 import types

@@ -3,8 +3,8 @@
 
 usage: report_inputs.py DIRECTORY
 
-Two hosts with two ranks each: rank 3 waits an eighth of its time, the others little. odd.json has names
-that look like HTML, and old.json is of a release that knew fewer fields.
+The job has two hosts with two ranks each: rank 3 waits an eighth of its time, the other ranks wait little. odd.json
+has names that look like HTML, and old.json comes from a release with fewer fields.
 """
 import json
 import os
@@ -20,7 +20,7 @@ def write(name, entry):
 
 
 def rank(number, waited_ns, began):
-    """A process that ran for 40 s and read 2 GiB of which it took half."""
+    """Returns the statistics of a process that ran for 40 s and read 2 GiB, of which it used half."""
     sizes = [0] * 21
     sizes[12] = 100
     sizes[20] = 2000

@@ -45,7 +45,7 @@ def fork_and(path, end):
 
 
 def workers(path, method):
-    """As PyTorch's DataLoader does: processes of multiprocessing, which end by os._exit()."""
+    """Reads in processes of multiprocessing, as PyTorch's DataLoader does; they end by os._exit()."""
     context = multiprocessing.get_context(method)
     each = [context.Process(target=read, args=(path,)) for _ in range(2)]
     for process in each:
@@ -55,7 +55,7 @@ def workers(path, method):
 
 
 def close_all(path):
-    """A program that closes what it has not opened, and forks on."""
+    """Acts as a program that closes descriptors that it has not opened, and then forks."""
     held = read(path)
     os.closerange(3, 4096)
     fork_and(path, lambda: os._exit(0))

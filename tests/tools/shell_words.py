@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: OLDAP-2.8
-"""Lets an interactive shell on a pseudo terminal complete command lines, and prints its words.
+"""Lets an interactive shell on a pseudo terminal complete command lines, and prints the shell's words.
 
 usage: shell_words.py bash|zsh|fish DIRECTORY < LINES
 
 DIRECTORY has the commands in commands/ and their completions in bash/completions/, zsh/ and
-data/fish/vendor_completions.d/, where a shell looks for them by itself. For each line of standard input one line is printed: the words by which the
-shell would go on, sorted, without the "=" that it puts behind an option.
+data/fish/vendor_completions.d/, where a shell looks for them by itself. For each line of standard input, the
+script prints a line: the words by which the shell would go on, sorted, without the "=" behind an option.
 """
 import os
 import pty
@@ -45,7 +45,7 @@ bind '"\e*": insert-completions'
 
 
 class Terminal:
-    """A shell that is spoken to as a user does."""
+    """A shell on a pseudo terminal. The script types as a user does."""
 
     def __init__(self, command, environment):
         self.child, self.fd = pty.fork()
@@ -57,8 +57,8 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def settle(self):
-        """Returns when all that was typed has been worked on, and the line editor has the terminal:
-        before that the terminal itself would take a control character."""
+        """Returns when the shell has executed all that was typed, and its line editor has the terminal:
+        before that the terminal itself would interpret a control character."""
         self.count += 1
         self.say(f"echo set'tled'-{self.count}-\r")
         seen, mark = b"", f"settled-{self.count}-".encode()
@@ -92,13 +92,13 @@ def bash(terminal, line, path):
     terminal.say(f"{line}\033*\001>{shlex.quote(path)} printf '%s\\n' \r")
     terminal.settle()
     words = words_left(path)
-    # What was typed before the last word stands in front; nothing found leaves the line as it is.
+    # The words before the last typed word stand in front; without a completion the line stays as it is.
     before = shlex.split(line)
     if not line.endswith(" "):
         before, last = before[:-1], before[-1]
         if words == before + [last]:
             return []
-        # Readline completes behind the "=" alone.
+        # Readline completes only the part behind the "=".
         return [word.split("=", 1)[-1] if "=" in last else word for word in words[len(before):]]
     return words[len(before):]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: OLDAP-2.8
 """Drives lmdbio-top in a terminal of tmux. usage: top_screen.py LMDBIO-TOP READER
 
-READER reads a data set in rounds (top_reader.c). Prints a line for each case; 1: one has failed.
-Each wait is for something that the terminal shows, and looks when it has been written to.
+READER reads a data set in rounds (top_reader.c). Prints a line for each case, and exits with 1 if a case has failed.
+A wait ends when the screen matches a pattern; the script looks at the screen after each output.
 """
 import os
 import re
@@ -12,7 +12,7 @@ import sys
 import time
 
 TOP, READER = sys.argv[1:]
-SECONDS = 300  # a hang
+SECONDS = 300  # a longer wait is a hang
 failures = 0
 
 
@@ -31,7 +31,7 @@ class Terminal:
         self.fifo = self.socket + ".output"
         os.mkfifo(self.fifo)
         self.output = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK)
-        # The command begins when all that it writes is followed.
+        # The command begins after the pipe that follows its output.
         self.tmux("new-session", "-d", "-x", str(width), "-y", str(height),
                   f"read -r _; {command}; printf 'status %d\\n' $?; exec cat")
         self.tmux("pipe-pane", "-o", f"exec cat > '{self.fifo}'")
@@ -45,7 +45,7 @@ class Terminal:
         return self.tmux("capture-pane", "-p")
 
     def wait(self, pattern, absent=False):
-        """The screen that has it, or has it no longer; None: it did not come."""
+        """Returns the screen that matches a pattern, or with `absent` does not; None after SECONDS."""
         end = time.monotonic() + SECONDS
         while True:
             shown = self.screen()
@@ -75,7 +75,7 @@ class Reader:
     """A process that has a data set open through lmdbio."""
 
     def __init__(self, name):
-        # Where it keeps what it reads in shared memory, as on a file system of a network.
+        # LMDBIO_STORE=arena keeps the read bytes in shared memory, as lmdbio does on a network file system.
         self.process = subprocess.Popen(["env", "LMDBIO_STORE=arena", READER, os.path.abspath(f"{name}.mdb"), name],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.heard("ready")
@@ -111,7 +111,7 @@ def table():
     judge("screen_has_the_process_number", re.search(rf"^ *{first.process.pid} topfirst ", shown, re.M), shown)
     for word in ("Storage ", "Programs ", "Sources ", "Memory ", "in flight"):
         judge(f"screen_has_{word.strip().replace(' ', '_').lower()}", word in shown, shown)
-    # A round is in the next look alone, which the process may wait for as long as it likes.
+    # Only the next look shows a round, and lmdbio-top may take any time until then.
     values = rf"{rows('topfirst')} *\S+ \S+ +(?!0 bytes)\S+ "
     seen = False
     for _ in range(100):
