@@ -11,7 +11,7 @@
 #include "util/stats.h"
 
 enum {
-	STREAK_MAX = 6, /* at most 2 to this many values go unchecked */
+	STREAK_MAX = 4, /* at most 4 to this many values go unchecked */
 	ROOM_PARTS = 4, /* of memory; one of them is left for all else */
 };
 
@@ -62,7 +62,7 @@ static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 		if (is_cached_at(store, offset + (end - offset) / 2)) {
 			streak += streak < STREAK_MAX;
 			atomic_store_explicit(&store->granted.streak, streak, memory_order_relaxed);
-			atomic_store_explicit(&store->granted.skip, 1u << streak,
+			atomic_store_explicit(&store->granted.skip, 1u << 2 * streak,
 					      memory_order_relaxed);
 			return 0;
 		}
