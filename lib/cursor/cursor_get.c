@@ -186,23 +186,6 @@ static inline bool step_to_run(struct snapshot *snapshot, const uint8_t *referen
 	return true;
 }
 
-/* The processor's own prefetch follows a program through a longer value; lines fetched ahead of the
- * next one cost such a scan 2 %. */
-enum { WARM_MOST = 8 << 10 }; /* bytes */
-
-/* Prefetches the next step's value if it stands in an overflow run too. */
-static inline __attribute__((always_inline)) void warm_run(const struct cursor *cursor,
-							   const struct level *level, unsigned next)
-{
-	enum { RUN_LINES = 2 };
-	struct entry entry;
-
-	if (next < level->count &&
-	    page_whole_entry(LAYOUT, level->page, cursor->page_size, next, &entry) &&
-	    entry.flags & ENTRY_BIG)
-		warm_lines(cursor->snapshot, load64(entry.data), 0, RUN_LINES);
-}
-
 /* Entries that step_inside() leaves alone: keys with duplicates, and names of databases that end
  * with a byte which programs do not see. */
 #define STEP_APART (LAYOUT->name_end ? ENTRY_DUPS | ENTRY_SUBTREE : ENTRY_DUPS)
@@ -248,13 +231,9 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	if (flags & ENTRY_BIG) {
 		if (unlikely(!is_inside(data_at, LAYOUT->reference, size)))
 			return false;
-		if (likely(data)) {
-			if (!step_to_run(cursor->snapshot, at + ENTRY_KEY + data_at, data_size,
-					 data))
-				return false;
-			if (data_size <= WARM_MOST)
-				warm_run(cursor, level, next + (unsigned)by);
-		}
+		if (likely(data) &&
+		    !step_to_run(cursor->snapshot, at + ENTRY_KEY + data_at, data_size, data))
+			return false;
 	} else {
 		if (unlikely(!is_inside(data_at, data_size, size)))
 			return false;

@@ -36,21 +36,6 @@ void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
 int duplicates_enter(struct snapshot *snapshot, const struct tree *tree,
 		     struct duplicates *duplicates, const struct entry *entry);
 
-enum { LINE = 64 }; /* bytes of a processor's cache line */
-
-/* Prefetches lines of a page, from `offset` on, that a scan will soon read: the hardware prefetcher
- * stops at the end of a page. A wrong number costs only time. Always inlined: GCC takes a function
- * that only prefetches for one without effect. */
-static inline __attribute__((always_inline)) void
-warm_lines(const struct snapshot *snapshot, uint64_t number, uint32_t offset, unsigned lines)
-{
-	uintptr_t at =
-		(uintptr_t)snapshot->view.base + (number << snapshot->view.page_shift) + offset;
-
-	for (unsigned i = 0; i < lines; i++)
-		__builtin_prefetch((const void *)(at + (uintptr_t)i * LINE));
-}
-
 /* Blocks a snapshot for good after damage. Other errors may pass. */
 static inline int snapshot_fail(struct snapshot *snapshot, int rc)
 {

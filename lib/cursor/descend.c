@@ -196,25 +196,6 @@ static int level_again(struct cursor *cursor, const struct level *level)
 	return likely(!rc) ? 0 : snapshot_fail(cursor->snapshot, rc);
 }
 
-/* Prefetches the page behind the one that a scan has reached: its table in front, and the entry
- * that the scan reads first. Entries fill a page from its end, so the last entry of a full page
- * stands right behind the table. */
-static inline __attribute__((always_inline)) void
-warm_sibling(const struct cursor *cursor, const struct level *parent, bool forward)
-{
-	enum { TABLE_LINES = 2, ENTRY_LINES = 4 };
-	unsigned next = forward ? parent->index + 1u : parent->index - 1u;
-	uint64_t number;
-
-	if (next >= parent->count ||
-	    !page_child(LAYOUT, parent->page, cursor->page_size, next, &number))
-		return;
-	warm_lines(cursor->snapshot, number, 0, TABLE_LINES);
-	warm_lines(cursor->snapshot, number,
-		   forward ? cursor->page_size - ENTRY_LINES * LINE : TABLE_LINES * LINE,
-		   ENTRY_LINES);
-}
-
 /* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first
  * level with a neighbour, and down again along the near edge. Returns MDB_NOTFOUND, without a move,
  * when there is none. */
@@ -248,10 +229,8 @@ int cursor_sibling(struct cursor *cursor, bool forward)
 			goto fail;
 		level[1].index = (uint16_t)(forward ? 0 : level[1].count - 1);
 	}
-	if (likely(level->flags & kind)) {
-		warm_sibling(cursor, level - 1, forward);
+	if (likely(level->flags & kind))
 		return 0;
-	}
 	rc = MDB_CORRUPTED;
 damaged:
 	snapshot_fail(cursor->snapshot, rc);
