@@ -23,7 +23,7 @@ enum {
 	TAKE_MOST = 16 * ARENA_CHUNK, /* bytes assumed at a time */
 	TAKE_STEP = 4 * ARENA_CHUNK,  /* ... and one page is tried for each of these */
 	TAKE_FOUND =
-		64,   /* TAKE_ROW of random reads: a wrongly assumed chunk costs a request a page */
+		16,   /* TAKE_ROW of random reads: a wrongly assumed chunk costs a request a page */
 	VAIN_MAX = 6, /* at most 2 to this many values go without a look at their chunks */
 	LOOK_ALL = 128 << 10, /* bytes: a look at so many pages costs little more than at one */
 };
