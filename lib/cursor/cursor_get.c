@@ -170,8 +170,8 @@ static int get_multiple(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_
 
 /* Finds the value of a step in an overflow run. Returns false if the ordinary way must handle
  * it. */
-static inline bool step_to_run(struct snapshot *snapshot, const uint8_t *reference,
-			       uint32_t data_size, MDB_val *data)
+static inline __attribute__((always_inline)) bool
+step_to_run(struct snapshot *snapshot, const uint8_t *reference, uint32_t data_size, MDB_val *data)
 {
 	uint64_t number = load64(reference);
 	uint64_t pages = value_pages(LAYOUT, data_size, snapshot->view.page_shift);
