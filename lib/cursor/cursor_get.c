@@ -169,7 +169,7 @@ static int get_multiple(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_
 }
 
 /* Finds the value of a step in an overflow run. Returns false if the ordinary way must handle
- * it. */
+ * it. Calls no function, so that a step saves no registers. */
 static inline __attribute__((always_inline)) bool
 step_to_run(struct snapshot *snapshot, const uint8_t *reference, uint32_t data_size, MDB_val *data)
 {
@@ -178,7 +178,8 @@ step_to_run(struct snapshot *snapshot, const uint8_t *reference, uint32_t data_s
 	const uint8_t *run;
 
 	snapshot_run(snapshot, reference);
-	if (unlikely(number < FORMAT_METAS || window_run(&snapshot->view, number, pages, &run)))
+	if (unlikely(number < FORMAT_METAS ||
+		     !window_knows_run(&snapshot->view, number, pages, &run)))
 		return false;
 	snapshot_serve(snapshot, data_size);
 	data->mv_size = data_size;
@@ -210,7 +211,7 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	unsigned next;
 
 	if (unlikely(cursor->state != CURSOR_PLACED || cursor->pace <= 1 ||
-		     cursor->forward != (by > 0) || cursor->duplicates))
+		     cursor->forward != (by > 0)))
 		return false;
 	level = cursor_top(cursor);
 	next = level->index + (unsigned)by; /* a step back from entry 0 wraps to a number above
@@ -321,7 +322,8 @@ static __attribute__((noinline)) int get_by_operation(struct cursor *cursor, MDB
 	return EINVAL;
 }
 
-int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
+static __attribute__((noinline)) int get_any(struct cursor *cursor, MDB_val *key, MDB_val *data,
+					     MDB_cursor_op op)
 {
 	uint64_t served;
 	int rc;
@@ -330,10 +332,6 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 		return MDB_BAD_TXN;
 	if (unlikely(cursor->serial != cursor->snapshot->serial) && (rc = cursor_revive(cursor)))
 		return rc;
-	if (op == MDB_NEXT && likely(step_inside(cursor, key, data, 1)))
-		return 0;
-	if (op == MDB_PREV && likely(step_inside(cursor, key, data, -1)))
-		return 0;
 	served = cursor->snapshot->served;
 	rc = get_by_operation(cursor, key, data, op);
 	/* A duplicate is a key of the second cursor, and `served` does not count keys. */
@@ -341,6 +339,18 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 	    op != MDB_GET_MULTIPLE)
 		snapshot_serve(cursor->snapshot, data->mv_size);
 	return rc;
+}
+
+int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
+{
+	bool ready = likely(!cursor->duplicates && !cursor->snapshot->blocked &&
+			    cursor->serial == cursor->snapshot->serial);
+
+	if (ready && op == MDB_NEXT && likely(step_inside(cursor, key, data, 1)))
+		return 0;
+	if (ready && op == MDB_PREV && likely(step_inside(cursor, key, data, -1)))
+		return 0;
+	return get_any(cursor, key, data, op);
 }
 
 int cursor_count(struct cursor *cursor, size_t *count)

@@ -111,4 +111,31 @@ static inline int window_run(struct window_view *view, uint64_t number, uint64_t
 			     false, address);
 }
 
+/* The same without a call, for a value that the store is known to have. Returns false if window_run()
+ * has to look. */
+static inline __attribute__((always_inline)) bool
+window_knows_run(struct window_view *view, uint64_t number, uint64_t count, const uint8_t **address)
+{
+	struct store *store = count < WINDOW_RUN_MIN ? view->store : view->runs;
+	const _Atomic uint64_t *sure = view->sure;
+	uint64_t offset = number << view->page_shift;
+
+	if (unlikely(number >= view->limit || count > view->limit - number))
+		return false;
+	*address = view->base + offset;
+	if (unlikely(!sure))
+		return !store || store_shows(store, offset, count << view->page_shift);
+	if (count == 1)
+		return !store && store_is_sure(sure, offset);
+	/* Runs of several pages are verified as a whole. */
+	if (view->sums || view->nowait)
+		return false;
+	if (count >= WINDOW_RUN_MIN)
+		return !store_is_alone(store) && store_takes_value(store);
+	for (uint64_t i = 0; i < count; i++)
+		if (!store_is_sure(sure, offset + (i << view->page_shift)))
+			return false;
+	return !store;
+}
+
 #endif
