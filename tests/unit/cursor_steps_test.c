@@ -10,8 +10,6 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -229,8 +227,7 @@ static void home_make(struct fixture *f, struct named *named)
 	uint8_t bytes[TREE_SIZE];
 	struct made_entry entries[3];
 
-	record.pad = 3;
-	record.overflow_pages = 5;
+	record.pad = record.overflow_pages = 3;
 	record_write(bytes, &record);
 	entries[0] = (struct made_entry){"n", bytes, 1, TREE_SIZE, ENTRY_SUBTREE};
 	entries[1] = (struct made_entry){"v", "1", 1, 1, 0};
