@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Compresses in several threads what one thread supplies, and writes it in order.
+/* Compresses in several threads the data that one thread supplies, and returns the frames in order.
  *
  * There are twice as many jobs as threads. So each thread has one in work and one waiting while the
  * writer's thread reads or writes. A job's bytes do not depend on the thread that compresses it, or

@@ -113,7 +113,7 @@ int writer_add(struct container_writer *writer, const struct container_frame *fr
 	return list->entries == CHUNKS_PER_PAGE ? list_seal(list) : 0;
 }
 
-/* Writes the completed ones of the oldest jobs in one write. */
+/* Writes the oldest jobs that are done, in one write. */
 static int write_done(struct container_writer *writer, bool wait)
 {
 	struct iovec parts[WRITE_JOBS];

@@ -48,7 +48,7 @@ struct container_frame {
 
 struct container_compressor; /* a context of one thread */
 
-/* Memory: what zstd needs for the level and chunk size (ZSTD_estimateCCtxSize()), and for the
+/* Memory: a context of zstd for the level and chunk size (ZSTD_estimateCCtxSize()), and the
  * digested dictionary. EINVAL: options that no container can have. */
 int container_compressor_open(struct container_compressor **compressor,
 			      const struct container_write_options *options);

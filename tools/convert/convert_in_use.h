@@ -2,8 +2,8 @@
 /* Tests the lock files of an environment for a program that has it open.
  *
  * A program that opens the data file DIR/data.mdb locks DIR/lock.mdb or, if it has named the file,
- * DIR/data.mdb-lock. For any other data file it locks FILE-lock. A program that opens the
- * environment without locks (MDB_NOLOCK) is not seen.
+ * DIR/data.mdb-lock. For any other data file it locks FILE-lock. The test does not see a program
+ * that opens the environment without locks (MDB_NOLOCK).
  */
 #ifndef LMDBIO_TOOLS_CONVERT_IN_USE_H
 #define LMDBIO_TOOLS_CONVERT_IN_USE_H
@@ -14,8 +14,8 @@ enum { IN_USE_LOCKS = 2 };
  * if a program has this data file's environment open, or an errno of opening a lock file. */
 int in_use_look(const char *data);
 
-/* Keeps programs from opening the environment until in_use_allow(); call that whatever this
- * returns. This process must have closed the environment. Returns as in_use_look(). */
+/* Keeps programs from opening the environment until in_use_allow(). Call that function whatever
+ * this one returns. This process must have closed the environment. Returns as in_use_look(). */
 int in_use_prevent(const char *data, int held[IN_USE_LOCKS]);
 void in_use_allow(const int held[IN_USE_LOCKS]);
 

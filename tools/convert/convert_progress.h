@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shows the progress of the work.
  *
- * On a terminal it overwrites one line. In a log it writes a plain line every few seconds. It can
- * be switched off. All lines go to standard error.
+ * On a terminal the progress overwrites one line. In a log it is a plain line every few seconds.
+ * The user can switch it off. All lines go to standard error.
  */
 #ifndef LMDBIO_TOOLS_CONVERT_PROGRESS_H
 #define LMDBIO_TOOLS_CONVERT_PROGRESS_H

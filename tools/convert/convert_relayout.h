@@ -13,10 +13,10 @@ struct relayout_taker {
 };
 
 /* Gives the source's trees as a compacted data file: leaves in key order, the values of a leaf in
- * front of it. Without a chunk size that is page for page what MDB_CP_COMPACT makes, without free
- * pages. With one (bytes, a power of two) no value that fits a chunk crosses a border between
- * chunks; the pages skipped for that are in the free list. The same source gives the same bytes
- * each time. */
+ * front of it. Without a chunk size, the file equals a copy with MDB_CP_COMPACT page for page, and
+ * has no free pages. With a chunk size (bytes, a power of two), no value that fits a chunk crosses
+ * a border between chunks; the pages skipped for that are in the free list. The same source gives
+ * the same bytes each time. */
 int relayout_run(struct source *source, uint32_t chunk_size, const struct relayout_taker *taker);
 
 #endif

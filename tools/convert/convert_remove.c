@@ -12,7 +12,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Reports what in_use_look() returns. */
+/* Reports a return code of in_use_look(). */
 static int in_use_tell(const struct source *source, int rc)
 {
 	if (rc == EBUSY)

@@ -318,7 +318,7 @@ static bool is_import(enum convert_form form)
 	return form != FORM_LMDB && form != FORM_CONTAINER;
 }
 
-/* Verifies what is on the disk, not in the page cache. */
+/* Verifies the file on the disk: drops its pages from the page cache first. */
 static int verify_partial(struct convert *convert, struct target *target, struct source *source)
 {
 	int rc = 0;

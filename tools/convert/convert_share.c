@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shares out chunks to ranks.
  *
- * In each round every rank takes some neighbouring chunks, the ranks' one behind the other. So a
- * sum over the ranks before gives the place of a rank's frames, and each rank's write is one range.
- * Rank 0 has the container's writer, which gets all frames, and the pages that the index is made
- * of. Ranks agree once a round whether to go on.
+ * In each round every rank takes some neighbouring chunks; the shares of the ranks lie one behind
+ * the other. So a sum over the ranks before gives the place of a rank's frames, and each rank's
+ * write is one range. Rank 0 has the container's writer, which gets all frames, and the pages from
+ * which it makes the index. Ranks agree once a round whether to go on.
  */
 #include "convert_share.h"
 #include "convert_chunks.h"
@@ -273,8 +273,8 @@ static int lists_take(struct share *share)
 
 /* ---- rounds ---- */
 
-/* Writes the slots' contents as one range, behind the other ranks' in front; *offset moves behind
- * all of them. Returns an errno. */
+/* Writes the slots' contents as one range, behind the ranges of lower ranks. *offset moves behind
+ * the ranges of all ranks. Returns an errno. */
 static int slots_write(struct share *share, uint64_t *offset)
 {
 	uint64_t before, all;

@@ -34,7 +34,7 @@ int skeleton_add_page(struct skeleton *skeleton, uint64_t number, const void *pa
 void skeleton_end(struct skeleton *skeleton, uint64_t pages);
 
 /* Finds the leaf pages in a piece of data, whole pages from `offset` on; room for length /
- * page_size. Returns how many. Any thread. */
+ * page_size. Returns their number. Any thread. */
 size_t skeleton_leaves(enum format format, uint32_t page_size, const void *data, size_t length,
 		       uint64_t offset, struct skeleton_leaf *leaves);
 

@@ -44,7 +44,7 @@ enum look {
 #define ZSTD_FRAME     0xFD2FB528u
 #define ZSTD_SKIPPABLE 0x184D2A50u
 
-/* ---- what it is ---- */
+/* ---- the form of a source ---- */
 
 /* Returns whether a name exists. A name that cannot be looked up counts as present, so that an
  * unreadable environment is not imported as a tree of files. Allocates nothing: a failed allocation

@@ -63,7 +63,7 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 	if (target->exists && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		return convert_refuse(target->path,
 				      "it exists and is no regular file: name another target");
-	/* Readers that have the file open would take the old and the new one for the same. */
+	/* Readers that have the file open would take the old and the new file for the same. */
 	if (target->exists && form == FORM_LMDB && convert->force &&
 	    in_use_look(target->path) == EBUSY)
 		return convert_refuse(

@@ -10,7 +10,7 @@ struct archive_member {
 	const char *archive; /* the tar's path */
 	const char *name;    /* without "./" in front */
 	const char
-		*hardlink; /* the name of the earlier member that it is the same file as, or NULL */
+		*hardlink; /* the name of the earlier member that is the same file; NULL: none is */
 	void *value;       /* malloc()ed and owned by the taker; NULL with `hardlink` */
 	size_t size;       /* bytes */
 };
