@@ -12,7 +12,7 @@
 /* Reads all of a container (an io of io_open_container()): first the index and the rules that
  * connect its parts, then every chunk, and compares the chunk's checksum. Calls `progress` with the
  * chunks read and all chunks. Returns 0 (findings are in the report), ENOMEM, EINTR (a signal has
- * come), or the errno of a read. Memory: one chunk, and what the container's io takes. */
+ * come), or the errno of a read. Memory: one chunk, and the memory of the container's io. */
 int check_container(struct check_report *report, struct io *container,
 		    void (*progress)(uint64_t done, uint64_t all));
 

@@ -80,7 +80,7 @@ static const char *status_name(int status)
 	return status == TOOL_OK ? "intact" : status == TOOL_PROBLEM ? "damaged" : "unchecked";
 }
 
-/* Says what the verdict "intact" rests on: a plain data file does not show a changed value. */
+/* Names the evidence for the verdict "intact": a plain data file does not show a changed value. */
 static const char *verified(const struct check_report *report)
 {
 	return report->checksummed ? "every byte" : report->summed ? "every page" : "structure";

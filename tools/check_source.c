@@ -96,7 +96,7 @@ static int pin_alone(struct check_source *source, const struct check_metas *meta
 	uint64_t pages = metas->file_size / metas->page_size;
 	int rc;
 
-	/* No file has a container's pages as they are. */
+	/* A container's pages are compressed: no file holds them for the window to map. */
 	if (source->data == &source->container)
 		return ENOTSUP;
 	rc = window_open(&source->window, source->data->fd, metas->file_size, metas->page_size);

@@ -17,10 +17,10 @@ struct salvage {
 	bool list;         /* print only their names */
 };
 
-/* Walks the trees of the transaction's snapshot, past all damage. Writes what LMDB 0.9 would read,
- * and records behind damage at which LMDB would end. Reports damage on standard error, the first
- * 100 places one by one. Returns TOOL_OK: no damage; TOOL_PROBLEM: damage; TOOL_FAILED: no such
- * database, or no memory. */
+/* Walks the trees of the transaction's snapshot, past all damage. Writes the records that LMDB 0.9
+ * would read, and those behind damage at which LMDB would end. Reports damage on standard error,
+ * the first 100 places one by one. Returns TOOL_OK: no damage; TOOL_PROBLEM: damage; TOOL_FAILED:
+ * no such database, or no memory. */
 int salvage_run(const struct salvage *salvage, MDB_txn *txn);
 
 #endif

@@ -19,7 +19,8 @@ int launcher_descriptor(void);
 
 /* Tells the launcher that this process belongs to the job, as MPI does when it begins. When such a
  * process dies, the launcher ends the job. A process that has not told this counts as a program
- * without MPI: the launcher lets it end, and the other ranks wait for ever. Twice does no harm. */
+ * without MPI: the launcher lets it end, and the other ranks wait for ever. A second call does no
+ * harm. */
 void launcher_greet(void);
 
 /* Enters the barrier of all ranks. Returns false if the launcher is gone. */
@@ -29,7 +30,7 @@ bool launcher_meet(void);
 bool launcher_has_met(void);
 
 /* Tells the launcher, in place of an MPI process that is gone, that MPI has ended, so that the
- * launcher goes on with the others. Does nothing if that was told before. */
+ * launcher goes on with the others. Does nothing if the launcher was told before. */
 void launcher_leave(void);
 
 #endif

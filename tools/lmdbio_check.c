@@ -160,7 +160,7 @@ static void summary_show(const struct check_pages *pages)
 	}
 }
 
-/* Prints other possible reasons of the findings. */
+/* Prints other possible reasons for the findings. */
 static void notes_show(const struct check_pages *pages)
 {
 	if (pages->disorders)

@@ -269,7 +269,8 @@ static int serve(const struct serve_options *options)
 
 	if (!module)
 		return TOOL_FAILED;
-	/* Not earlier: a signal ends the process while MPI waits for other ranks to begin. */
+	/* Not caught earlier: a signal must end the process while MPI waits for other ranks to
+	 * begin. */
 	serving.signals = work.fd = run_signals_catch(end);
 	tool_place_tasks(serve_tool.name, &at);
 	(void)tool_place_staged(&at);

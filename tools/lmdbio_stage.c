@@ -186,7 +186,7 @@ static bool option_take(int key)
 	}
 }
 
-/* Judges what a tier demands of the other options. */
+/* Judges whether the other options fit --tier. */
 static int tier_judge(void)
 {
 	const struct lmdbio_stage_options *stage = &options.stage;
@@ -457,7 +457,7 @@ static void tell_of_servers(int rc, const char *text, const struct mpi_place *at
 	tell(rc, text, report);
 }
 
-/* Stages as `lmdbio-run --mpi` serves. The program begins when the data is there. */
+/* Stages by servers like those of `lmdbio-run --mpi`. The program begins when the data is there. */
 static int work_by_servers(void)
 {
 	const char *const paths[] = {options.path, NULL};

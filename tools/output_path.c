@@ -3,8 +3,8 @@
  * the way.
  *
  * A check by name is void when the name is looked up again: another user can swap the link in
- * between. So each name is opened once, without following it (O_PATH
- * O_NOFOLLOW), and the open descriptor is judged and read. */
+ * between. So each name is opened once, without following it (O_PATH | O_NOFOLLOW), and the open
+ * descriptor is judged and read. */
 #include "output_path.h"
 
 #include <errno.h>

@@ -56,8 +56,8 @@ static enum preload_verdict say(enum preload_verdict verdict, const char *progra
 	return verdict;
 }
 
-/* Returns what makes the kernel ask the loader for secure mode, or NULL. In this mode, for files
- * that change the process's identity, the loader ignores LD_PRELOAD with a slash. */
+/* Returns the property for which the kernel asks the loader for secure mode, or NULL. In this mode,
+ * for files that change the process's identity, the loader ignores LD_PRELOAD with a slash. */
 static const char *privilege_of(const char *path)
 {
 	struct statvfs mount;
@@ -193,8 +193,8 @@ static enum preload_verdict later_judge(const char *program, const char *file, c
 		   facts.version, original);
 }
 
-/* Judges a file whose calls reach lmdbio. `how` says in which way, `but` what else to know. Names
- * the original that serves them. */
+/* Judges a file whose calls reach lmdbio. `how` says in which way, `but` is a further remark. The
+ * verdict names the original that serves the calls. */
 static enum preload_verdict reached_judge(const char *program, const struct findings *findings,
 					  const char *file, const char *how, const char *but)
 {

@@ -48,7 +48,7 @@ int program_find(const char *name, char *found)
 		one = executable_check(found);
 		if (!one)
 			return 0;
-		if (one == EACCES) /* a later directory may have an executable one */
+		if (one == EACCES) /* a later directory may have an executable file */
 			rc = EACCES;
 		if (!at[length])
 			return rc;

@@ -23,7 +23,8 @@ struct run_count {
  * no shared memory and each process reports for itself. */
 bool run_count_begin(struct run_count *count, const char *program);
 
-/* Call this that often while the program runs. */
+/* Records which processes live, and their reads so far, in case one is killed. Call this every
+ * RUN_COUNT_LOOK ms while the program runs. */
 void run_count_look(struct run_count *count);
 
 /* Writes the sum, if anything was counted, after the program's end. */

@@ -34,9 +34,9 @@ enum { END_PATIENCE = 3000, LEAVE_PATIENCE = 4000 };
 
 struct program {
 	pid_t pid;   /* 0: no program */
-	int talk;    /* the program waits on it for its node's variables, or its end */
+	int talk;    /* socket: the program waits on it for its node's variables, or end of file */
 	int signals; /* signalfd */
-	bool begun;  /* it was told to begin; until then signals are for this process */
+	bool begun;  /* the program was told to begin; until then signals are for this process */
 	bool over;
 	int status;
 };

@@ -24,7 +24,7 @@ struct run_job {
 	/* Data sets to bring into the nodes' memory before the program begins; NULL-terminated.
 	 * NULL: chunks are brought as programs read them. */
 	const char *const *paths;
-	/* Reports on each rank how that went; all ranks get the same report. */
+	/* Reports on each rank how bringing them went; all ranks get the same report. */
 	void (*tell)(int rc, const char *text, const struct mpi_place *place,
 		     const struct lmdbio_stage_report *report);
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tells the waiting child its variable, and closes what it must not inherit. */
+/* Forks the child that waits to become the program, and tells it the variable for its start. */
 #include "config.h"
 #include "launcher.h"
 #include "program_start.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what lmdbio-stat, unlike mdb_stat, measures by a walk through a database. */
+/* Declares the numbers that lmdbio-stat, unlike mdb_stat, measures by a walk through a database. */
 #ifndef LMDBIO_TOOLS_STAT_MEASURE_H
 #define LMDBIO_TOOLS_STAT_MEASURE_H
 

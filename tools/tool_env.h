@@ -18,9 +18,9 @@
  * directory. Returns 0, or their code. */
 int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env);
 
-/* Returns the path under which env_open() finds what the user named, and the flag for it. A file
- * called data.mdb belongs to its directory: the lock file of its writers is there. malloc'ed; NULL:
- * no memory. */
+/* Returns the path under which env_open() finds the data set that the user named; adds its flag to
+ * *flags. A file called data.mdb belongs to its directory: the lock file of its writers is there.
+ * malloc'ed; NULL: no memory. */
 char *tool_env_path(const char *path, unsigned *flags);
 
 /* Checks a data set before it is opened: whether its data file exists, is readable, and is a file,
@@ -61,8 +61,8 @@ int tool_read_failed(const struct tool *tool, const char *path, int rc);
 const char *tool_read_text(int rc);
 
 /* Prints in one line on standard error that keeping `path` in the node's memory has no effect, if
- * programs with this environment would read the data set through the page cache. `kept` says what
- * keeps it: "what is held". */
+ * programs with this environment would read the data set through the page cache. `kept` names the
+ * kept data in the line: "what the server keeps". */
 void tool_store_tell(const struct tool *tool, const char *path, const char *kept);
 
 /* Returns the exit status for such a code: TOOL_PROBLEM for damage, TOOL_OK for 0, else

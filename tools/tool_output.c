@@ -98,7 +98,7 @@ static int partial_make(const struct stat *like, int *fd)
 	return rc;
 }
 
-/* Opens the file that was found, or makes it. With `like` it must still be that file. */
+/* Opens the file that was found, or makes it. With `like` the opened file must be that one. */
 static int whole_open(const struct stat *like)
 {
 	int flags = (like ? 0 : O_CREAT | O_EXCL) | (output.path.is_descriptor ? 0 : O_NOFOLLOW);

@@ -50,7 +50,7 @@ struct given_bench {
 	struct given_set sets[LIBRARIES]; /* the same one twice, except with --raw */
 	bool compared; /* the original runs, too: it can read the file, or --raw */
 	struct bench_result original;     /* its library and version */
-	bool built_in;                    /* it is the one inside lmdbio */
+	bool built_in;                    /* the original is the one inside lmdbio */
 	char drop_in[PATH_MAX];
 	int keys;
 	uint64_t n_keys;
@@ -83,7 +83,7 @@ const char *given_own_node(void);
 void given_note(struct given_bench *bench, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* given_figures.c: rates of run `i`, or the median of all runs for -1. */
+/* given_figures.c: return a figure of run `i`, or the median of all runs for -1. */
 double given_rate(const struct given_row *row, enum library library, int i);
 double given_bytes_rate(const struct given_row *row, enum library library, int i);
 double given_field(const struct given_row *row, enum library library, size_t offset);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Computes rates and ratios of the rows, and says in one sentence what they mean. */
+/* Computes rates and ratios of the rows, and explains them in one sentence. */
 #include "given_bench.h"
 
 #include "bench_statistics.h"

@@ -18,7 +18,7 @@
 enum { ROUND = 256 };
 
 struct drawn {
-	uint64_t page; /* number of its leaf, and */
+	uint64_t page; /* number of the key's leaf page, and the entry there: */
 	unsigned index;
 	uint32_t size;
 	char *key; /* malloc'ed */

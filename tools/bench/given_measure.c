@@ -44,7 +44,7 @@ static bool in_cache(const struct given_set *set, uint64_t *bytes)
 	return known;
 }
 
-/* The note does not say how much is left in memory, so that it appears once. */
+/* The note does not name the bytes left in memory: all rows share one note. */
 void given_make_cold(struct given_bench *bench, const struct given_set *set)
 {
 	int fd = open(set->file, O_RDONLY | O_CLOEXEC), rc = 0;

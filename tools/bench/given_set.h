@@ -31,7 +31,7 @@ int given_open(const struct tool *tool, struct given_set *set, const char *path,
 	       const char *database);
 void given_close(struct given_set *set);
 
-/* Returns the newest transaction of now, or set->snapshot if that is unknown. */
+/* Returns the newest transaction at present, or set->snapshot if that is unknown. */
 uint64_t given_snapshot(const struct given_set *set);
 
 /* Returns the average bytes of a record, with its part of the tree; at least 1. */
@@ -40,7 +40,7 @@ uint64_t given_record_size(const struct given_set *set);
 /* Makes a list of up to `wanted` different keys in random order (bench_keys.h) behind a descriptor
  * that child processes inherit. Takes all keys if there are not more, else draws keys by position,
  * each by a random way from the root to a leaf. Stops after `seconds` with the keys so far, at
- * least one. *n: how many. Returns 0, or an errno or MDB_* code after a message. */
+ * least one. *n: the number of keys. Returns 0, or an errno or MDB_* code after a message. */
 struct given_draw {
 	uint64_t wanted, seed;
 	double seconds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows live what this user's processes read through lmdbio on this node. */
+/* Shows live the reads of this user's processes through lmdbio on this node. */
 #include "tool_common.h"
 #include "top_screen.h"
 #include "top_view.h"

@@ -66,7 +66,7 @@ static int room_make(struct top_sampler *sampler, size_t room)
 	return 0;
 }
 
-/* Reads all processes, sorted by owner. The current ones become those of before. */
+/* Reads all processes, sorted by owner. The processes read before move to sampler->before. */
 static int processes_read(struct top_sampler *sampler, unsigned *others)
 {
 	struct stats_process *rows = sampler->now;
