@@ -19,13 +19,14 @@
 
 enum {
 	LOOKED_AT = 4 << 20, /* bytes that a scan has gone over before it is judged */
-	LEFT = 32 << 20,     /* bytes of a tree: in less, a thread's start is not earned back */
+	LEFT = 32 << 20,     /* bytes of a tree: a smaller one does not repay a thread's start */
 	FAULTS = 2,          /* of a probe: a large folio takes only the first */
 	PROBE = FAULTS * STORE_FAULT,
 	PROBES = 8,            /* ... the cheapest counts: readahead begins with small folios */
 	APART = LEFT / PROBES, /* bytes from one probe to the next */
-	SHARE = 8,             /* one part in so many of the program's time, at least */
-	TAKEN = 4,             /* ... and of the faults for all that a thread maps */
+	SHARE = 8,             /* faults take at least one part in so many of the program's time */
+	TAKEN = 4,             /* ... and mapping takes at least one in so many of the possible
+				  faults */
 };
 
 uint64_t bytes_of_step(const struct cursor *cursor, uint64_t *all)

@@ -61,7 +61,7 @@ struct stream_step {
 /* How a stream asks for bytes (stream.c). */
 struct stream_wants {
 	bool dense;   /* read whole chunks: the tree is most of the file, or scattered over it */
-	bool whole;   /* ... by the tree alone, whether or not single records are wanted now */
+	bool whole;   /* `dense` as the tree alone decides it, whatever records are wanted now */
 	bool bounded; /* a range that ends somewhere: its neighbours are not wanted */
 	unsigned requests;  /* made while it was not dense, */
 	uint64_t requested; /* ... and the bytes of these */
@@ -134,7 +134,7 @@ struct passed_on {
 	bool dense;        /* announced records lie side by side: large requests are better */
 	unsigned ranges,
 		longer;  /* ranges asked for since `dense` was judged, and the long ones of them */
-	bool wanted, on; /* on: the store plans so */
+	bool wanted, on; /* `wanted`: passing on is useful; `on`: the store does so */
 	uint64_t most;   /* bytes that the kernel reads by one request, plus one; 0: not asked */
 };
 

@@ -118,8 +118,8 @@ enum {
 };
 
 /* Whether a walk that maps bytes in memory maps the leaves; otherwise it maps the values that they
- * lead to. It maps those that are more of the tree: the others lie among them, or are too few to
- * matter. */
+ * lead to. It maps the kind that takes more of the tree's pages: those of the other kind lie among
+ * them, or are too few to matter. */
 static bool maps_leaves(const struct stream *stream)
 {
 	const struct tree_record *record = &stream->tree.record;

@@ -75,14 +75,14 @@ struct store_file {
 /* A row of chunks that were found in the page cache, and the range that is assumed cached because
  * of it. */
 struct store_warm {
-	unsigned row;        /* 0: the last chunk that was looked at was not there */
+	unsigned row;        /* chunks found in a row; 0: the last one was not in the page cache */
 	uint64_t first, end; /* offsets of the range that is assumed cached */
 	long faults;         /* major page faults of the process when the row began */
 	uint64_t last;       /* the chunk that was asked for last, plus one; 0: none */
 	bool near;           /* the chunk before that was its neighbour */
 	unsigned found,
-		vain;  /* looks of a random reader in a row that found the whole chunk, or did
-			  not */
+		vain;  /* for a random reader: looks in a row that found the whole chunk, and looks
+			  in a row that did not */
 	unsigned skip; /* values to bring without such a look */
 };
 
@@ -325,8 +325,9 @@ bool store_holds_all(struct store *store);
  * included; at least 1. */
 unsigned store_scanners(struct store *store);
 
-/* Says that a program keeps reading a page without asking for it again: its chunk stays until half
- * of what this process may have mapped was mapped anew. Any thread, no lock. */
+/* Says that a program keeps reading a page without asking for it again: its chunk stays mapped
+ * until this process has mapped other chunks, half as many as it has mapped in all. Any thread, no
+ * lock. */
 void store_use(struct store *store, const void *page);
 
 /* Bytes that the kernel maps with one fault, at a multiple of this size. */

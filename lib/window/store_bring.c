@@ -66,8 +66,8 @@ static int load_now(struct store *store, const struct store_load *loads, unsigne
 	return rc;
 }
 
-/* Wishes for the chunks behind one that the server brings, together with it. Under the store
- * lock. */
+/* Wishes for the chunks behind a chunk that the server brings, so that they come with that chunk.
+ * Under the store lock. */
 static void wish_on(struct store *store, uint64_t offset, uint64_t end, const struct plan_how *how)
 {
 	for (unsigned n = 1; n < LOADS_AT_ONCE && offset < end; n++) {
@@ -206,9 +206,9 @@ bool is_impatient(const struct store *store)
 		!(store->arena && arena_progressed(store->arena, store->patience.stopped_at)));
 }
 
-/* Ends waits for a while, after a long one: a stopped reader has more than one chunk in hand. For a
- * reader that makes no progress at all the time doubles, so that it costs next to nothing; for a
- * slow one it stays the shortest. Under the store lock. */
+/* After a long wait, no thread waits for a while: a stopped reader may have claimed more chunks.
+ * For a reader that makes no progress at all, that time doubles with each wait, so that the reader
+ * costs next to nothing. For a slow reader the time stays the shortest. Under the store lock. */
 static void lose_patience(struct store *store, const struct patience *patience)
 {
 	uint64_t now = clock_now(), longer = 2 * store->patience.stopped_ns;
@@ -349,9 +349,10 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 	return rc;
 }
 
-/* Whether to bring a range once more that is not all shown. In a chunk that shows only some blocks,
- * blocks that other processes published among those just read are shown only when asked for. In a
- * scan that maps few chunks, look-ahead may have unmapped the first of two. */
+/* Whether to bring a range once more that is not all shown. Other processes may have published some
+ * of the blocks just read; a chunk that shows only some blocks shows those when they are asked for
+ * again. In a scan that maps few chunks, look-ahead may have unmapped the first of the range's
+ * chunks meanwhile. */
 static bool may_be_shown_again(struct store *store, uint64_t offset, uint64_t end)
 {
 	if (store_maps_few(store))
@@ -362,9 +363,9 @@ static bool may_be_shown_again(struct store *store, uint64_t offset, uint64_t en
 	return false;
 }
 
-/* Marks chunks as used, so that look-ahead does not unmap what the program of such a scan is about
- * to read. A job, whose servers bring chunks, does without: there this cost a second epoch a read
- * of storage. */
+/* Marks chunks as used, so that look-ahead does not unmap what the program is about to read. Only
+ * for a scan that maps few chunks. In a job, whose servers bring chunks, the marks cost a second
+ * epoch a read of storage. */
 static void use_all(struct store *store, uint64_t offset, uint64_t end)
 {
 	uint64_t chunks = (end - 1) / ARENA_CHUNK - offset / ARENA_CHUNK + 1;

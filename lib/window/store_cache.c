@@ -11,7 +11,7 @@
 #include "util/stats.h"
 
 enum {
-	STREAK_MAX = 4, /* at most 4 to this many values go unchecked */
+	STREAK_MAX = 4, /* at most 4^STREAK_MAX values go unchecked */
 	ROOM_PARTS = 4, /* of memory; one of them is left for all else */
 };
 
@@ -50,8 +50,8 @@ static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 	uint64_t began;
 	int rc = 0;
 
-	/* The more often values were found there, the more of them pass unchecked; but each is
-	 * checked while a scan brings the file. */
+	/* The more values in a row were found in the page cache, the more of the next ones pass
+	 * unchecked; but each is checked while a scan brings the file. */
 	if (store->believe_cache && store_keeps(store)) {
 		if (is_cached_at(store, end - 1))
 			return 0;

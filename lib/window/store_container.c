@@ -17,7 +17,8 @@
 
 static int spill_write(struct store *store, uint64_t offset, const uint8_t *bytes, uint64_t length)
 {
-	/* Only the file under the window may be written to, not one of the program's. */
+	/* The program may have given the descriptor's number to a file of its own. Only the file
+	 * under the window may be written to. */
 	if (!descriptor_is(store->packed->scratch, store->file.device, store->file.inode))
 		return errno;
 	if (!limits_allow_file(offset + length))

@@ -15,13 +15,13 @@ enum {
 	PREPARE = 8,            /* chunks at a time */
 	PREPARE_AHEAD = 24,     /* chunks: how far ahead */
 	AROUND = 128 << 10,     /* bytes: as the kernel reads around */
-	AROUND_TIMES = 2,       /* reads in a chunk; at 0.5 ms each they were its 1.2 ms */
+	AROUND_TIMES = 2,       /* reads in a chunk: two of 0.5 ms cost nearly the chunk's 1.2 ms */
 	ALONE_TIMES = 6,        /* the threshold when neighbours are not read along */
 	EPOCH_SHARE = 16,       /* one part in so many of the file: then all of it will be read */
 	EPOCH_ALONE = 8,        /* the same when neighbours are not read along */
 	EPOCH_LEAST = 64 << 20, /* bytes */
 	EPOCH_AGAIN = 16,       /* one part in so many is read twice to save a request */
-	LOST_MAX = 8,           /* in a row, then no more loads are passed on */
+	LOST_MAX = 8,           /* lost loads; then no more loads are passed on */
 };
 
 /* Half a huge page gets no page-table entries before the other half is shown: they would prevent

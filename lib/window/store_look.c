@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-	COLD_MAX = 6,         /* at most 2 to this many looks go without a try */
+	COLD_MAX = 6,         /* at most 2^COLD_MAX looks go without a try */
 	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or drops */
 	LOOK_WHOLE = 8, /* of chunks found in a row one in so many is looked at page by page */
 	TAKE_ROW = 4,   /* chunks in a row, before the next ones are assumed cached */
@@ -24,7 +24,7 @@ enum {
 	TAKE_STEP = 4 * ARENA_CHUNK,  /* ... and one page is tried for each of these */
 	TAKE_FOUND =
 		16,   /* TAKE_ROW of random reads: a wrongly assumed chunk costs a request a page */
-	VAIN_MAX = 6, /* at most 2 to this many values go without a look at their chunks */
+	VAIN_MAX = 6, /* at most 2^VAIN_MAX values go without a look at their chunks */
 	LOOK_ALL = 128 << 10, /* bytes: a look at so many pages costs little more than at one */
 };
 

@@ -91,9 +91,9 @@ void borders_clear(struct store *store)
 enum { MAPPED_KEEP = 4 }; /* chunks that stay mapped however short memory is */
 
 /* show_file() without a descriptor, which the program has closed. The window's front always shows
- * the file. From a shared map Linux makes a second one, which may be longer and begins where the
- * first does; a part of it can be moved. As soon as the part has left, another thread may map
- * memory there. */
+ * the file. From a shared map Linux makes a second map, which begins at the same byte of the file
+ * and may be longer. The wanted part of the second map is moved into the window, and the rest is
+ * unmapped. As soon as a part has been moved away, another thread may map memory in its place. */
 static bool show_file_again(const struct store *store, uint64_t offset, uint64_t end)
 {
 	size_t length = end - offset;
@@ -130,7 +130,7 @@ void locks_look(struct store *store)
 	unsigned char page = 0;
 	void *map = mmap(NULL, ARENA_BLOCK, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	/* A page is in memory before it is touched only if the kernel locks it. */
+	/* A new page is in memory before it is touched only if the kernel locks new maps. */
 	store->file.locks = map == MAP_FAILED ? errno == EAGAIN
 					      : !mincore(map, ARENA_BLOCK, &page) && page & 1;
 	if (map != MAP_FAILED)
@@ -181,8 +181,8 @@ static bool has_bits(const _Atomic uint64_t *bits, uint64_t chunk)
 	return false;
 }
 
-/* Whether a chunk shows parts of the file of which the page cache was seen to hold them: pointers into those are
- * handed out unasked. */
+/* Whether a chunk shows parts of the file that were seen in the page cache: pointers into these
+ * parts are handed out without asking the store. */
 static bool shows_cached(const struct store *store, uint64_t chunk, enum chunk_state state)
 {
 	return state == CHUNK_WARM || (state == CHUNK_REST && has_bits(store->shown.runs, chunk)) ||
@@ -338,8 +338,8 @@ static bool has_too_much(const struct store *store)
 				   : store->shown.mapped_count > share / ARENA_CHUNK;
 }
 
-/* Whether a cursor stands in a chunk: the program reads its leaf for as long as that has values
- * left. */
+/* Whether a cursor stands in a chunk: the program reads the cursor's leaf as long as the leaf has
+ * values left. */
 static bool is_stood_on(const struct store *store, uint64_t chunk)
 {
 	uint32_t since = atomic_load_explicit(&store->shown.maps, memory_order_relaxed) -

@@ -211,7 +211,7 @@ bool shed_all(struct store *store);
  * for a map. */
 bool rest_all(struct store *store);
 
-/* The window shows one file, without borders. */
+/* Records that the window shows one file, without borders. */
 void borders_clear(struct store *store);
 /* Whether this process's windows have as many borders as they may, and this one its least. */
 bool borders_are_many(const struct store *store);

@@ -13,8 +13,8 @@ enum {
 			      chunks */
 	SINGLE_SHARE = 2,  /* of memory, one part in so many: what a scan maps at most; */
 	SEVERAL_SHARE = 4, /* ... what one of several scans maps; */
-	SHARES_OF = 3,     /* ... and all scans together so many of */
-	SHARES = 4,        /* ... so many parts; */
+	SHARES_OF = 3,     /* ... what all scans together map: SHARES_OF parts */
+	SHARES = 4,        /* ... of SHARES; */
 	SHARE_LEAST = 4,   /* ... but at least so many chunks: branch, leaf, value and the next
 			      one */
 	SCAN_AHEAD = 2,    /* of a scan's share, one part in so many */

@@ -36,7 +36,7 @@
 
 enum {
 	ROW = 16,          /* pages in a row that were there, before whole pieces are asked for */
-	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are assumed */
+	ROW_MAX = ROW + 6, /* ... and whole pieces; at most 2^(ROW_MAX - ROW) are assumed */
 	PIECE = STORE_FAULT,
 	PIECE_LARGE = 4 * PIECE,  /* the most to read page by page for one page that was wanted */
 	FAULT_MOST = 64 << 20,    /* bytes of one value that the kernel is asked for at a time */
@@ -50,7 +50,8 @@ enum {
 	NEAR = 128 << 10, /* bytes from the end of an earlier range: the program reads on there */
 };
 
-/* What shared memory is for is on no local disk. */
+/* Whether to assume nothing. A window with shared memory assumes nothing: few of the files that it
+ * is for are on a local disk. */
 static bool is_careful(const struct store *store)
 {
 	return store_is_careful(store) || !store_shows_file(store);
@@ -65,8 +66,8 @@ static long faults_major(void)
 	return usage.ru_majflt;
 }
 
-/* Asks what memory is allowed when a page is first missing. The answer costs a dozen files of the
- * kernel; a program whose data is in memory does not pay for it. */
+/* Asks what memory is allowed when a page is first missing. The answer takes reading a dozen of the
+ * kernel's files, which a program whose data is in memory is spared. */
 static bool is_found_alone(struct store *store)
 {
 	uint64_t below = atomic_load_explicit(&store->granted.alone_below, memory_order_relaxed);
@@ -186,9 +187,9 @@ static int pass_one(int fd, uint64_t offset, bool *there)
 }
 
 /* Brings pages without a fault for each. Returns 0; EAGAIN: they are left to faults, around which
- * the kernel reads; EIO: a read failed, which the faults will report; or an errno: the file system
- * does not know this. Where the kernel reads around faults, this asks what it holds: a read that
- * does not wait would begin one of the missing page alone. */
+ * the kernel reads; EIO: a read failed, which the faults will report; or another errno: the file
+ * system lacks such reads. Where the kernel reads around faults, this function asks what the page
+ * cache holds instead: a read that does not wait would begin a read of the missing page alone. */
 static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
 	int fd, rc;
@@ -416,11 +417,12 @@ bool store_begin(const struct store *store, uint64_t offset, uint64_t length)
 /* --- page-table entries ahead of the program's faults --- */
 
 /* With the page that is asked for, the kernel maps all others of the same 64 KiB that are in
- * memory; to ask for each makes it go over all, which takes half as long again. But an entry alone
- * is not always enough: the processor's tables may be a hypervisor's, which an access fills. With
- * such shadow tables the first look at a page takes three quarters of a fault. So the store
- * measures looks. Where they are slow it looks at each page, on another processor than the
- * program's; elsewhere that would take as long as the fault itself. */
+ * memory. If each page is asked for, the kernel goes over all of them each time, and takes half as
+ * long again. But an entry alone is not always enough: the processor's tables may be a hypervisor's
+ * shadow tables, which only an access fills. With such shadow tables the first look at a page takes
+ * three quarters of a fault. So the store measures looks. Where they are slow it looks at each
+ * page, on another processor than the program's; elsewhere that would take as long as the fault
+ * itself. */
 enum {
 	LOOK_NS = 500, /* for a page that has an entry: with shadow tables 1500, else 100 */
 	LOOKS = 8,     /* so many more pieces of one kind decide */

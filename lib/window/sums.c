@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Records which pages of a snapshot were verified, and verifies the others.
  *
- * Transactions pass the newest snapshot's bits on by an atomic exchange. While one thread has them
- * in hand, another makes bits of its own, and verifies the pages once more. There is no lock that a
+ * Transactions pass the newest snapshot's bits on by an atomic exchange. While one thread holds
+ * them, another makes bits of its own, and verifies the pages once more. There is no lock that a
  * forked child could find taken.
  */
 #include "window/sums.h"

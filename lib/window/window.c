@@ -66,7 +66,7 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 	return 0;
 }
 
-/* Makes sure of pages that only the kernel may have to read. */
+/* Makes sure of pages of the file's own map, which only the kernel reads. */
 static __attribute__((noinline)) int assure_pages(struct window_view *view,
 						  const _Atomic uint64_t *sure, uint64_t offset,
 						  uint64_t length)
@@ -78,8 +78,8 @@ static __attribute__((noinline)) int assure_pages(struct window_view *view,
 	return store_assure(view->runs, offset, length);
 }
 
-/* The same, but for large values: store_bring() has judged whether they are in memory, unless nothing
- * may be assumed. */
+/* The same, but for large values: store_bring() has judged whether they are in memory, unless
+ * nothing may be assumed. */
 static inline int assure(struct window_view *view, const _Atomic uint64_t *sure, uint64_t offset,
 			 uint64_t length, bool large)
 {
@@ -88,9 +88,9 @@ static inline int assure(struct window_view *view, const _Atomic uint64_t *sure,
 	return assure_pages(view, sure, offset, length);
 }
 
-/* The same while a store with shared memory knows nothing and the window shows the file itself: beside
- * a writer that commits, while a copy is made, or where there is no shared memory. A view that does
- * not wait would take the page fault. */
+/* The same while a store with shared memory knows nothing and the window shows the file itself:
+ * beside a writer that commits, while a copy is made, or where there is no shared memory. A view
+ * that does not wait would take the page fault. */
 static int assure_at_rest(struct store *store, uint64_t offset, uint64_t length)
 {
 	if (!store || likely(store_knows(store)) ||
@@ -156,9 +156,9 @@ static uint64_t referred_pages(const struct window_view *view, uint64_t number)
 	return load64(reference) == number ? load64(reference + REFERENCE_PAGES) : 0;
 }
 
-/* A run's checksum is at the end of its last page, which the value may not reach. Where no reference
- * tells the run's length its first page does; if that page is damaged, the checksum is at another
- * place and fails. */
+/* A run's checksum is at the end of its last page, which the value may not reach. Where no
+ * reference tells the run's length, its first page does. If that page is damaged, the checksum is
+ * looked for at another place, and fails. */
 static __attribute__((noinline)) int bring_verified(struct window_view *view, struct store *store,
 						     uint64_t number, uint64_t count, bool tree)
 {
@@ -216,8 +216,8 @@ static __attribute__((noinline)) int bring_unknown(struct window_view *view, str
 	return rc;
 }
 
-/* Hits of large values come this way. After such a value each cache line is a miss, so a value that
- * the store takes for cached needs no more than the store's word. */
+/* Hits of large values come this way. After such a value each cache line is a miss, so for a value
+ * that the store takes for cached nothing else is asked. */
 int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
 		 bool tree)
 {
