@@ -30,8 +30,9 @@ enum {
 };
 
 struct arena_options {
-	uint64_t budget; /* bytes of blocks that the node may keep; the first process's counts, or
-			    a larger one of a process that finds no member */
+	uint64_t budget; /* bytes of blocks that the node may keep. The number of the process that
+			    makes the arena counts, or a larger one of a process that later finds it
+			    without members */
 	uint64_t node_budget; /* bytes that all arenas of the node may keep together; the largest
 				 number counts; 0: as much as `budget` */
 	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */
@@ -245,8 +246,8 @@ unsigned arena_pieces(const struct arena *arena, uint64_t chunk);
 uint64_t arena_pieces_blocks(const struct arena *arena);
 void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks);
 
-/* Marks a chunk as used now. Before its first use a chunk counts as used for a while after its claim.
- * Cheap: a store. */
+/* Marks a chunk as used now. Before its first use a chunk counts as used for a while after its
+ * claim. Cheap: a store. */
 void arena_touch(struct arena *arena, uint64_t chunk);
 
 /* Whether the node is short of room, so that processes should give up pins they do not need. */

@@ -206,7 +206,8 @@ static bool look_twice(const struct arena *arena, uint64_t mine, struct found_ar
 	return look_for(arena, mine, found) || look_for(arena, mine, found);
 }
 
-/* Returns 0 with `won` true if this process's arena is to stay, or false if it has another's now. */
+/* Returns 0, with `won` true if this process's arena is to stay, or false if this process now has
+ * another process's arena. */
 static int contest(struct arena *arena, bool *won)
 {
 	static const uint64_t pause = 200000; /* ns */

@@ -210,7 +210,7 @@ unsigned arena_bury_dead(struct arena *arena)
 	return buried;
 }
 
-/* Runs once a second, in the first thread of this process that comes by. */
+/* Works once a second, in the first thread of this process that calls it in that second. */
 void arena_look_around(struct arena *arena)
 {
 	uint64_t at = atomic_load_explicit(&arena->look_at, memory_order_relaxed);

@@ -110,8 +110,8 @@ enum tree_pattern { PATTERN_UNKNOWN, PATTERN_SEQUENTIAL, PATTERN_RANDOM, PATTERN
 /* One database in one snapshot. */
 struct tree {
 	struct tree_record record;
-	/* enum tree_state: the record of a stale tree must be read from `home` before the first use. One of
-	 * the threads that share the transaction does so. */
+	/* enum tree_state: the record of a stale tree must be read from `home` before the first
+	 * use. One of the threads that share the transaction does so. */
 	atomic_uchar stale;
 	bool inline_page; /* duplicates in a sub-page, which is level 0; there is no root */
 	bool duplicates;  /* the tree of one key's duplicates */

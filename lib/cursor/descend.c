@@ -428,8 +428,8 @@ int tree_find_named(struct snapshot *snapshot, struct tree *home, const struct c
 	return 0;
 }
 
-/* Makes a stale tree's record known. Its flags are the same, and threads look at them without asking
- * whether the tree is stale. */
+/* Makes a stale tree's record known. Its flags are the same, and threads look at them without
+ * asking whether the tree is stale. */
 static void record_set(struct tree *tree, const struct tree_record *record)
 {
 	unsigned char stale = TREE_STALE;

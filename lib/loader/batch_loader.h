@@ -108,8 +108,8 @@ struct loader_identity {
 int loader_identify(const MDB_txn *txn, const struct tree *tree,
 		    struct loader_identity *identity);
 
-/* Returns how free an order of records is that are glued in groups and shuffled so: 0 to 1, see
- * loader_report.c. */
+/* Returns how random an order is that shuffles the records in groups of `group` neighbours, from 0
+ * to 1 (a full shuffle): see loader_report.c. */
 double quality_groups(uint64_t records, uint64_t group);
 
 #endif

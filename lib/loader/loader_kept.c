@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Keeps records of an opportunistic order in this process's memory.
  *
- * It keeps records that the order calls resident, as they come by, until the memory for them is
+ * It keeps records that the order calls resident, as they are read, until the memory for them is
  * used. It gives up no record for another (CoorDL's rule: an epoch hits exactly what is kept). */
 #include "loader/loader_tier.h"
 

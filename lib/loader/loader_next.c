@@ -182,7 +182,7 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *wa
 			loader->plan.out_of_memory = false;
 			crew_wake_all(&loader->planner);
 		}
-		/* Memory must not stand between this batch and its taker. */
+		/* The taker must get this batch, however short memory is. */
 		if (claims.round > loader->takers.waited_round) {
 			loader->takers.waited_round = claims.round;
 			crew_wake_all(&loader->planner);

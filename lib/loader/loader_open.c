@@ -182,8 +182,9 @@ static void arena_limit(struct lmdbio_loader *loader)
 	sizes_set(loader);
 	if (!loader->data.own_env || !loader->memory.copies)
 		return;
-	/* Each sharer has a passage of its own. Otherwise chunks that one sharer has shown, and
-	 * does not look at any more, would be in the way of another. */
+	/* Each sharer has its own part of the arena for reads to pass through. Otherwise chunks
+	 * that one sharer has shown, and does not look at any more, would take the room of
+	 * another. */
 	if (loader->job.sharers)
 		left /= loader->job.sharers;
 	else if (loader->memory.most < budget - left)

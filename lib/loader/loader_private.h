@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Declares what the files of the batch loader share.
  *
- * A record goes through three hands. The planner's thread computes which records come next, a round
- * of batches at a time, finds their places and cuts them into pieces in the order of the file.
- * Reading threads take piece after piece and fill samples. Decoding threads take whole batches as
- * they become complete. Consumers take batches in the order of the epoch. */
+ * Three kinds of threads work on a record. The planner's thread computes which records come next, a
+ * round of batches at a time, finds their places and cuts them into pieces in the order of the
+ * file. Reading threads take piece after piece and fill samples. Decoding threads take whole
+ * batches as they become complete. Consumers take batches in the order of the epoch. */
 #ifndef LMDBIO_LOADER_PRIVATE_H
 #define LMDBIO_LOADER_PRIVATE_H
 

@@ -104,8 +104,8 @@ size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size)
  *   RL = sum over i of log2(choices(i)) / (N - i)  /  sum over i of log2(N - i) / (N - i)
  *
  * In rounds, the choices are the records that are left of the round. A sequential order has no
- * choice: 0. For records glued in groups of g, the choice of groups counts, N / g of them. With N =
- * 10,240 this gives the published 73, 49 and 16 % for g = 4, 16 and 256.
+ * choice: 0. For records that are shuffled in groups of g neighbours, the choice of groups counts,
+ * N / g of them. With N = 10,240 this gives the published 73, 49 and 16 % for g = 4, 16 and 256.
  *
  * By its content: that measure counts places, and ignores the records in them. So the labels of
  * each batch are counted too: the entropy of their distribution, relative to that of the same

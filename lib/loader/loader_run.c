@@ -157,7 +157,7 @@ static void find_values(struct lmdbio_loader *loader, struct views *views, struc
 	qsort(parts, n, sizeof(*parts), by_place);
 }
 
-/* Takes at once what was brought: the arena is a passage, which other bytes come through too. */
+/* Takes at once what was brought: other reads pass through the same arena, and may evict it. */
 static void take_some(struct lmdbio_loader *loader, struct views *views,
 		      const struct direct_bytes *direct, const struct run_part *parts, size_t n,
 		      loader_take_fn *take, void *context)

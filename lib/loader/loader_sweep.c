@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a shuffled epoch out of a file that memory cannot hold, with one way through the file for
- * nearly every two memories full of records.
+/* Reads a shuffled epoch out of a file that memory cannot hold. One way through the file brings
+ * nearly twice as many records as memory holds.
  *
- * Rounds as long as memory need a way through the file each. A sweep never stops: it goes around
- * the file, sector by sector. Of each sector it takes all records of the window that it has not
- * taken before. The window is the batches from the one used next to one W samples on. A batch that
- * has just come into the window is complete one way around later, when it is used. So on average a
- * record of the window has half a way behind it, and memory holds W / 2 records for W used in each
- * way (the snowplow of replacement selection: Knuth, TAOCP 3, 5.4.1). On the first way the window
- * grows with the sectors, so that this way ends as every other way does.
+ * A round of as many records as memory holds would need a whole way through the file. A sweep never
+ * stops: it goes around the file, sector by sector. Of each sector it takes all records of the
+ * window that it has not taken before. The window is the batches of the W samples that are used
+ * next. A batch that has just come into the window is complete one way around later, when it is
+ * used. So on average a record of the window has half a way behind it, and memory holds W / 2
+ * records for W used in each way (the snowplow of replacement selection: Knuth, TAOCP 3, 5.4.1). On
+ * the first way the window grows with the sectors, so that this way ends as every other way does.
  *
  * No taker waits for ever. A batch is complete when all sectors have been read after it was
  * planned. Pieces of these steps do not wait for memory when a taker waits for the batch. Steps go

@@ -5,8 +5,8 @@
  * that neighbours come in one read, while consumers use the round before and make room: two halves
  * of a buffer in turn whose border moves. The first round is two batches, and each next round is
  * some times as long, so that the first batch comes at once. Where records are so far apart that no
- * reads would be merged, rounds stay short. Where all would be, sweeps take their place
- * (loader_sweep.c). */
+ * reads would be merged, rounds stay short. Where all reads would be merged, sweeps take the place
+ * of rounds (loader_sweep.c). */
 #include "loader/loader_private.h"
 
 #include "util/stats.h"
