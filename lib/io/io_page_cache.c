@@ -211,7 +211,8 @@ enum {
 	VAIN_AGAIN = 64,     /* then one in so many is made: a file may have been there in parts */
 };
 
-/* Of this process, for all files: mostly a kernel makes huge folios or does not. */
+/* Tries in a row that brought too little, of this process and for all files: a kernel mostly makes
+ * huge folios for all of them or for none. */
 static atomic_uint in_vain;
 
 static bool is_vain(void)

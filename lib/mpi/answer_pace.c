@@ -159,7 +159,8 @@ static uint64_t rest(const struct pace_peer *peer, uint64_t took)
 	return ns < PACE_REST_MOST ? ns : PACE_REST_MOST;
 }
 
-/* Bodies that were on their way together count once: a pause of the peer or the asker makes all of them slow. */
+/* Bodies that were on their way together count once: a pause of the peer or the asker makes all of
+ * them slow. */
 static void body_came(struct answer_pace *pace, struct pace_peer *at, const struct exchange_question *question)
 {
 	uint64_t took = question->took / mebibytes(question->body), most = slow_body(pace) * 2;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Decides what ranks that ask each other for bytes say and believe, and when they stop waiting.
  *
- * A question and its answer are each one word: a head and a text that only the payload reads. The bytes of an
- * answer, its body, follow as a message of their own.
+ * A question and its answer are each one word: a head and a text that only the payload reads. The
+ * bytes of an answer, its body, follow as a message of their own.
  *
  *   asker     ask --> open --(answer)--> coming --(body)--> ended
  *                      |                   |
  *                      +----- silence -----+--> lost: the payload reads storage instead. The peer
- *                                               owes, and is asked nothing, until the question ends.
+ *                                               owes, and is asked nothing until the question ends.
  *   answerer  ask --> debt, which beats while the answer waits for storage --> answer
  *
  * A message that is lost, late, doubled, reordered or damaged costs a read of storage.
  * doc/decisions/exchange.md has the rules and their reasons.
  *
- * This file knows no MPI, clock, thread or lock: words and times come in, actions go out. The caller
- * (exchange_wire.c; tests/mpi/exchange_test.c) carries the actions out in their order. */
+ * This file knows no MPI, clock, thread or lock: words and times come in, actions go out. The
+ * caller (exchange_wire.c; tests/mpi/exchange_test.c) carries the actions out in their order. */
 #ifndef LMDBIO_MPI_EXCHANGE_H
 #define LMDBIO_MPI_EXCHANGE_H
 
@@ -134,9 +134,10 @@ void exchange_seal(struct exchange_head *word, enum exchange_kind kind, uint64_t
 /* Nanoseconds since the last word from a peer. */
 uint64_t exchange_silence(const struct exchange *exchange, int peer, uint64_t now);
 
-/* This rank did not listen for `ns`. If that is more than a beat, no question is late by it. */
+/* This rank did not listen for `ns`. If that is more than a beat, the time makes no question
+ * late. */
 void exchange_away(struct exchange *exchange, uint64_t ns);
-/* Whether a peer may be asked. exchange_ask() then opens the question, which the caller says. */
+/* Whether a peer may be asked. exchange_ask() then opens the question, and the caller sends it. */
 bool exchange_may_ask(const struct exchange *exchange, int to);
 bool exchange_ask(struct exchange *exchange, struct exchange_question *question, int to,
 		  uint64_t what, uint64_t now);
@@ -166,7 +167,8 @@ void exchange_failed(struct exchange *exchange, int peer);
 void exchange_leave(struct exchange *exchange, int self);
 /* Whether a question is open. Questions whose body comes from a peer that is gone do not count. */
 bool exchange_has_questions(const struct exchange *exchange);
-/* This rank asks no more. ACT_QUIET follows when no question is left and each reminder has its reply. */
+/* This rank asks no more. ACT_QUIET follows when no question is left and each reminder has its
+ * reply. */
 void exchange_stop(struct exchange *exchange);
 
 #endif

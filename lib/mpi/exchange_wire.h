@@ -86,8 +86,8 @@ void wire_note(struct wire *wire, int to);
 
 /* Takes what has come, and gives up what takes too long. Returns whether anything was done. */
 bool wire_step(struct wire *wire, uint64_t now);
-/* Calls late() for each open question whose answer has become late by this pace; late() sets question->late. Returns
- * whether there were any. */
+/* Calls late() for each open question whose answer has become late by this pace; late() sets
+ * question->late. Returns whether there were any. */
 bool wire_late(const struct wire *wire, const struct answer_pace *pace, uint64_t now,
 	       void (*late)(void *owner, struct exchange_question *question));
 /* Whether no question is open and no message is on its way. Messages of a peer that is gone do not
@@ -98,7 +98,8 @@ bool wire_is_idle(const struct wire *wire);
  * must stay. */
 bool wire_is_over(struct wire *wire);
 
-/* Begins to send runs of memory as one message, or to receive them (`sends` is false). Returns an MPI code. */
+/* Begins to send runs of memory as one message, or to receive them (`sends` is false). Returns an
+ * MPI code. */
 int runs_begin(const struct exchange_run *runs, int n, int peer, int tag, MPI_Comm comm, bool sends,
 	       MPI_Request *request);
 

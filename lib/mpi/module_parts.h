@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Declares what the module's table refers to (mpi_module.c). struct mpi_module says what each does. */
+/* Declares what the module's table refers to (mpi_module.c). struct mpi_module says what each
+ * function does. */
 #ifndef LMDBIO_MPI_MODULE_PARTS_H
 #define LMDBIO_MPI_MODULE_PARTS_H
 

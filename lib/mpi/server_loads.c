@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds: how long a waiting load waits for room, and how long if peers wait for it; until the
- * server looks for room again; of a heart beat. */
+/* Nanoseconds. room_limit, room_for_asks: how long a load waits for room, the second if peers wait
+ * for the load. full_ns: until the server looks for room again. beat_every: between two calls of
+ * arena_beat(). */
 static const uint64_t room_limit = 100000000, room_for_asks = 50000000, full_ns = 1000000,
 		      beat_every = 50000000;
 

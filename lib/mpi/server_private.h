@@ -224,7 +224,8 @@ bool server_peers_are_over(struct server *server);
 bool server_ask(struct server *server, struct server_load *load);
 /* Asks the load's source to learn its pace. No load waits for the answer. */
 void server_probe(struct server *server, const struct server_load *load);
-/* Loads whose questions are late pass their source; the questions stay open. Returns whether there were any. */
+/* Loads whose questions are late pass their source; the questions stay open. Returns whether there
+ * were any. */
 bool server_questions_late(struct server *server, uint64_t now);
 void server_answer_all(struct server *server, struct server_load *load, int error);
 /* Answers out of the arena. Returns false if the whole chunk is not there. */

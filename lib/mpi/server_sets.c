@@ -29,8 +29,8 @@ static const uint64_t idle_ns = 10000000000;
  * errno. */
 static int set_read(struct server_set *set)
 {
-	/* The container uses the cache if its chunks are larger than what a load reads, for several
-	 * chunks. */
+	/* A container's chunk may be larger than what a load reads. The cache keeps several such
+	 * chunks for the next loads. */
 	const struct container_options options = {.cache = UNPACKED};
 	const struct container_info *info;
 	struct staged_original original;

@@ -179,8 +179,8 @@ void node_link_wish(struct node_link *link, struct arena *arena, uint64_t chunk,
 {
 	static const char bell = 1;
 
-	/* If the send fails, the server's queue is full of bells, or it is gone, which the wait
-	 * shows. */
+	/* If the send fails, the server's queue is full of bells, or the server is gone, which the
+	 * wait for the chunk shows. */
 	if (arena_wish(arena, chunk, urgent) && descriptor_is_kept(&link->socket))
 		(void)node_send(link->socket.fd, &bell, sizeof(bell), -1);
 }

@@ -25,8 +25,9 @@ uint64_t group_limit(const char *root, const char *controller,
 FILE *group_file(const char *root, const char *directory, const char *name);
 
 /* Whether one more thread would have a processor to itself at this moment: fewer tasks run than
- * this thread may use processors and its control groups pay for. Reads a file of /proc; false if
- * there is none. The groups' quota is read at the process's first call. Any thread. */
+ * this thread may use processors, and than the quota of its control groups allows. Reads a file of
+ * /proc; false if there is none. The groups' quota is read at the process's first call. Any
+ * thread. */
 bool processor_is_free(void);
 
 /* Returns the whole processors in the quota of this process's control groups (cpu.max, cfs_quota),

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 /* If a program has closed standard error, another file gets its number sooner or later: the lock
- * file or the data file, perhaps. LMDB and lmdbio open their files with FD_CLOEXEC; a standard
- * error is for programs that are started, too. */
+ * file or the data file, perhaps. LMDB and lmdbio open their files with FD_CLOEXEC. A standard
+ * error lacks that flag, because programs that are started inherit it. */
 static bool is_open(void)
 {
 	int flags = fcntl(STDERR_FILENO, F_GETFD);

@@ -42,7 +42,8 @@ static inline void stats_ensure_settled(void)
 		stats_settle();
 }
 
-/* Called when a transaction ends, and for each part of a data set that is found in memory. Threads: any. */
+/* Called when a transaction ends, and for each part of a data set that is found in memory. Threads:
+ * any. */
 static inline void stats_lasts(void)
 {
 	if (!atomic_load_explicit(&stats_settled, memory_order_relaxed))

@@ -143,7 +143,8 @@ struct stats_head {
 	_Atomic uint64_t looked;   /* slots looked at, in turn, for reuse */
 	_Atomic uint64_t reporter; /* the owner word of an lmdbio-run that reports for all; or 0 */
 	_Atomic uint64_t used;     /* slots that have had a process: the first ones */
-	/* Of the former processes of all slots: the first open of the table, and spans from there on. */
+	/* Of the former processes of all slots: the first open of an environment, and the spans
+	 * from that time on. */
 	_Atomic uint64_t opened_ns;
 	_Atomic uint64_t past_spans[STATS_SCALES][STATS_SPANS];
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Blocks signals over a write, and takes those that the write has sent. */
+/* Blocks signals during a write, and takes the signals that the write has caused. */
 #include "util/whole.h"
 
 #include <pthread.h>
