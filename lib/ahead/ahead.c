@@ -273,8 +273,8 @@ void ahead_wait(struct ahead *ahead)
 	pthread_mutex_lock(ahead->lock);
 }
 
-/* These reads are few and small. Only the following reads wait for them: without tree pages it is
- * unknown what to read. */
+/* Reads of tree pages are few and small. Only the reads that follow from these pages wait for them:
+ * without tree pages it is unknown what to read. */
 void ahead_bring_trees(struct ahead *ahead, const bool *stopping)
 {
 	while (ahead->trees.count && !*stopping) {

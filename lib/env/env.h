@@ -122,7 +122,7 @@ struct MDB_env {
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
 	/* The store under the window (env_store.c): */
 	uint64_t bytes;       /* of the data, when the environment was opened */
-	uint64_t arena_bytes; /* the same, if this environment counts an arena's; else 0 */
+	uint64_t arena_bytes; /* the same, if an arena takes them: fork_arena_bytes(); else 0 */
 	bool stored;
 	struct env_store_at store_at;
 	pthread_mutex_t choice_lock;

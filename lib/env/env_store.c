@@ -269,9 +269,9 @@ static bool is_changed(const MDB_env *env, const MDB_txn *txn)
 	return !store_shows_file(&env->store) && txn->state != env->store_at.state;
 }
 
-/* The same for a transaction with the store's id or an older one. With an older id it may have
- * begun before another one moved the store, and saw an older state: so the file is looked at
- * again. */
+/* The same for a transaction with the store's id or an older one. A transaction with an older id
+ * may have begun before another transaction moved the store, and have seen an older state: so the
+ * file is looked at again. */
 static bool is_left_behind(const MDB_env *env, const MDB_txn *txn)
 {
 	uint64_t now;

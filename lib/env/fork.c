@@ -62,8 +62,8 @@ __attribute__((constructor)) static void fork_begin(void)
 	at_fork(FORK_ENV, &steps);
 }
 
-/* The bytes of an environment's arena, which counts once, however often it is open here. Under
- * list_lock. */
+/* The bytes of an environment's arena. They count once, however often this process has the data set
+ * open. Under list_lock. */
 static uint64_t arena_bytes_of(const MDB_env *env)
 {
 	if (!env->stored || store_shows_file(&env->store))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Declares the thread that reads ahead of a program.
  *
- * Each environment has one. It begins when there is something to gain. A cursor has moved some
- * steps one way over data that is not in memory, or for long over data that is, with many page
- * faults; or the program has announced something.
+ * Each environment has one. The thread begins when there is something to gain: when the program has
+ * announced something, or when a cursor has moved some steps one way over data that is not in
+ * memory. A cursor that moves over data in memory starts the thread only after long, and only if it
+ * takes many page faults.
  */
 #ifndef LMDBIO_PREFETCH_PREFETCH_H
 #define LMDBIO_PREFETCH_PREFETCH_H

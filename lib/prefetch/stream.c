@@ -178,8 +178,8 @@ static bool is_behind(const struct stream *stream, const uint8_t *bytes, size_t 
 	return stream->to.mv_data && compare(&stream->order, &key, &stream->to) > 0;
 }
 
-/* Whether all of a leaf lies there, by the key that its branch has for it; the first leaf has
- * none. */
+/* Whether all of a leaf lies behind the end of an announced range, by the leaf's key in its branch
+ * page; the first leaf has no key there. */
 static bool leaf_is_behind(const struct stream *stream, const struct level *level)
 {
 	const uint8_t *key;

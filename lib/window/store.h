@@ -171,7 +171,7 @@ struct store {
 	struct store_granted granted;
 	_Atomic enum store_guess guess;
 	atomic_bool enabled;
-	bool armed; /* what `enabled` is when no call pauses it */
+	bool armed; /* what `enabled` is while the store is not paused */
 	unsigned paused;
 	_Atomic unsigned waits;  /* how often a thread waited for a read */
 	unsigned steppers;       /* look-aheads that want each n-th record */
@@ -263,9 +263,9 @@ static inline void store_read_alone(struct store *store, uint64_t below)
 	atomic_store_explicit(&store->granted.alone_below, below, memory_order_relaxed);
 }
 
-/* Without an arena: from now on each page is known to be in memory before it is handed out.
- * Otherwise, after many pages that were in memory, most of the next are assumed to be. Any
- * thread. */
+/* For a store without an arena: from now on it hands out no page that is not known to be in memory.
+ * Without this call the store assumes, after many pages that were in memory, that most of the next
+ * pages are, too. Any thread. */
 void store_take_care(struct store *store);
 static inline bool store_is_careful(const struct store *store)
 {

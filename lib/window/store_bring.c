@@ -131,7 +131,8 @@ static int chunks_leave(struct store *store, uint64_t offset, uint64_t end, bool
 
 /* A read of a page waits for the page, and reports a failure or the end of a file that was
  * truncated. Of many pages it reads the last one alone, which comes with the others or after them:
- * that copies less. The caller then looks at the file's own map, so the chunks must show that. */
+ * that copies less. The caller then looks at the file's own map, so the chunks must show that
+ * map. */
 int store_await(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, first = offset & ~(uint64_t)(ARENA_BLOCK - 1);

@@ -117,7 +117,7 @@ bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struc
 }
 
 /* The same in whole pieces, for containers and where requests are expensive: a present block in the
- * middle does not split them. Returns how many blocks are missing in the `*count` from *run on. */
+ * middle does not split them. Returns how many of the *count blocks from *run on are missing. */
 static uint64_t missing_pieces(struct store *store, uint64_t chunk, uint64_t first, uint64_t last,
 			       uint64_t piece, uint64_t *run, uint64_t *count)
 {
@@ -146,13 +146,13 @@ void store_guess(struct store *store, enum store_guess guess)
 }
 
 /* How far a request is widened. A program that reads at random reads all of the file in the end, or
- * a little; the store cannot know which. So all of a chunk comes when its reads have cost as much
- * as the chunk (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than twice the
- * least). Before that its neighbours come, as with the kernel's own read-around: they cost hardly
- * more. A program that got no neighbours pays with the chunk at most 0.4 times more than with what
- * it has asked for. Large values get no neighbours, which would cost as much as the values. Reading
- * 400 of 5,000 values of 100 KB brought 2.4 times their bytes when the third read brought the whole
- * chunk. */
+ * a little; the store cannot know which. So all of a chunk comes when the reads in it have cost as
+ * much as the chunk (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than
+ * twice the least). Before that each read brings the neighbours too, as with the kernel's own
+ * read-around: they cost hardly more. Where no neighbours were read, the chunk costs at most 0.4
+ * times as much as the reads before it. Large values get no neighbours, which would cost as much as
+ * the values. Reading 400 of 5,000 values of 100 KB brought 2.4 times their bytes when the third
+ * read brought the whole chunk. */
 static uint64_t widen_guess(struct store *store, uint64_t chunk, const struct plan_how *how)
 {
 	bool around = how->guess == GUESS_AROUND && !how->large;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Decides how processes share memory that cannot hold the file they scan.
  *
- * Together they need each chunk once, as long as the last of them comes to it while it is in
- * memory. So no process maps more than a part of memory. No look-ahead is farther in front of the
- * last scan than memory keeps chunks that were read ahead. The program of a scan never waits for
- * another scan: one that is stopped or far slower reads for itself.
+ * One read of a chunk serves all of them, as long as the last process comes to the chunk while it
+ * is in memory. So no process maps more than a part of memory. No look-ahead is farther in front of
+ * the last scan than memory keeps chunks that were read ahead. The program of a scan never waits
+ * for another scan: a process that was stopped for a while, or is far slower, reads for itself.
  */
 #include "window/store_private.h"
 

@@ -39,7 +39,8 @@ void sums_give(struct sums_seen *seen);
 const _Atomic uint64_t *sums_sure(const struct sums_seen *seen);
 /* Whether all of these pages have been verified. */
 bool sums_hold(const struct sums_seen *seen, uint64_t number, uint64_t count);
-/* Verifies a page or a run: `bytes` are all of it. Returns 0 or MDB_BAD_CHECKSUM. Any thread. */
+/* Verifies a page or a run, all of which is at `bytes`. Returns 0 or MDB_BAD_CHECKSUM. Any
+ * thread. */
 int sums_verify(struct sums_seen *seen, const uint8_t *bytes, uint64_t number, uint64_t count);
 /* Puts its checksum at the end of a page or a run of `size` bytes. */
 void sums_put(const struct sums *sums, uint8_t *bytes, size_t size);
