@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* All but a hit is in functions of its own and jumped to, so that a hit saves no registers. */
+/* All code but that for a hit is in functions of its own, to which that code jumps, so that a hit
+ * saves no registers. */
 #define APART __attribute__((cold, noinline)) static
 
 APART int get_elsewhere(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, const void *caller)

@@ -104,9 +104,9 @@ bool order_is_resident(const struct order_epoch *at, uint64_t record);
 
 /* Returns how many records of each batch are a rank's; ranks differ by at most 1. */
 uint32_t order_share(const struct order *order, uint32_t ranks, uint32_t rank);
-/* Returns the position in the epoch of the i-th of these. Sequential without shares: every
- * `ranks`-th place of the batch. So if the batch is a multiple of `ranks`, rank r reads records r,
- * r + ranks, and so on. Otherwise neighbouring places. */
+/* Returns the position in the epoch of the i-th of a rank's records in a batch. Sequential without
+ * shares: every `ranks`-th place of the batch. So if the batch is a multiple of `ranks`, rank r
+ * reads records r, r + ranks, and so on. Otherwise neighbouring places. */
 uint64_t order_slot(const struct order *order, uint32_t ranks, uint32_t rank, uint64_t batch,
 		    uint32_t i);
 /* Returns the rank that gets a position. */

@@ -229,7 +229,7 @@ void works_locate(struct lmdbio_loader *loader, struct batch_plan *plan);
  * are in pieces; fewer than all when memory is short. */
 struct piece *works_cut(struct lmdbio_loader *loader, struct batch_plan *plan, size_t *cut);
 /* Reverses a list of pieces. In a database larger than memory every other round goes backward
- * through the file, because what was read last may still be there. */
+ * through the file, because what was read last may still be in memory. */
 struct piece *pieces_turned(struct piece *pieces);
 void pieces_free(struct piece *pieces);
 
@@ -282,7 +282,7 @@ void sample_memory_free(struct lmdbio_loader *loader, void *block);
 void sample_memory_give_up(struct lmdbio_loader *loader);
 void sample_memory_end(struct lmdbio_loader *loader);
 
-/* The same file: bytes of the file in memory of the loader's own. */
+/* loader_memory.c: bytes of the data file in memory of the loader's own. */
 struct direct_bytes {
 	uint8_t *memory; /* NULL: they are not in such memory */
 	uint64_t from;

@@ -110,8 +110,9 @@ int tier_add(struct tiers *tiers, const struct tier_ops *ops, void *state, enum 
 void tiers_close(struct tiers *tiers);
 
 /* Returns the tier to fetch a record from, whose queue then grows; the file if no other is faster.
- * Peers, and with a plan any tier, lose to the file only if a record takes many times as long
- * there, however many wait: what one node has read should not be read again. */
+ * The file takes the place of a peer, or with a plan of any tier, only if a record takes many times
+ * as long from that tier, however many records wait there: what one node has read should not be
+ * read again. */
 struct tier *tiers_choose(struct tiers *tiers, uint64_t record);
 /* Tells all tiers which epoch's records are asked for next. */
 void tiers_epoch(struct tiers *tiers, uint64_t epoch);

@@ -251,7 +251,7 @@ static void wire_break(struct wire *wire)
 	exchange_leave(&wire->exchange, wire->rank);
 }
 
-/* This rank can take no words any more, from any peer. */
+/* Gives all peers up, because this rank can take no more words from any of them. */
 static void wire_deafen(struct wire *wire)
 {
 	wire_break(wire);

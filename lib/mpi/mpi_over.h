@@ -24,7 +24,8 @@ struct mpi_over {
 	int rc;              /* an MPI code */
 };
 
-/* This rank has come. Collective over all ranks of the job. */
+/* Prepares the wait for all ranks at the place that this rank has come to. Collective over all
+ * ranks of the job. */
 void mpi_over_begin(struct mpi_over *over, const struct mpi_job *job, enum mpi_over_tag tag);
 
 /* Looks again. Returns true when all ranks have come, or MPI has failed: over->rc says which. */

@@ -2,11 +2,11 @@
 /* Reads the units whose home is here from storage, each once. What the numbering has read of a unit
  * is not read again.
  *
- * Units that a reader waits for, here or on another rank, come first. All other units follow, by
- * when the plan's epochs want them. The read of such a unit keeps to the loader's quiet times and
- * bandwidth, so it may begin long after a thread has claimed the unit. When a reader asks for the
- * unit, its read is hurried. When a reader asks for another unit, the unit is put back, and its
- * thread takes that one. */
+ * Units that a reader waits for, here or on another rank, come first. All other units follow, in
+ * the order in which the plan's epochs want them. The read of such a unit keeps to the loader's
+ * quiet times and bandwidth, so it may begin long after a thread has claimed the unit. When a
+ * reader asks for the unit, its read is hurried. When a reader asks for another unit, the unit is
+ * put back, and its thread takes that one. */
 #include "config.h"
 #include "mpi/peer_private.h"
 

@@ -7,7 +7,7 @@
  *
  * A rank that has closed its loader, and has all answers that it has asked for, says so by a
  * non-blocking barrier, and goes on answering. When all ranks have said so, no rank asks any more.
- * A process that exits before waits for that. */
+ * A process that exits earlier waits until all ranks have said so. */
 #include "config.h"
 #include "mpi/peer_private.h"
 

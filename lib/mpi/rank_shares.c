@@ -31,7 +31,8 @@ void index_share(uint64_t count, const uint64_t *can, int ranks, uint64_t *first
 		else
 			high = middle;
 	}
-	/* So many ranks keep `low` leaves; the other ranks that could keep one less. */
+	/* `extra`: how many ranks keep `low` leaves. The other ranks that could keep `low` keep one
+	 * less. */
 	extra = kept - (low ? filled(can, ranks, low - 1, kept) : 0);
 	firsts[0] = 0;
 	for (int i = 0; i < ranks; i++) {

@@ -85,8 +85,9 @@ static int part_receive(const struct stage_exchange *exchange, size_t length, in
 	return rc == MPI_SUCCESS ? message_await(exchange, &request) : rc;
 }
 
-/* Receives from the ranks of a node that send to this rank: they are as many apart as this node has
- * ranks. *taken: the code of the first part that did not come right, or was not taken. */
+/* Receives from the ranks of a node that send to this rank: every n-th of that node's ranks, where
+ * n is the number of this node's ranks. *taken: the code of the first part that did not come right,
+ * or was not taken. */
 static int receive_from(const struct stage_exchange *exchange, int node, int *taken)
 {
 	const struct stage_peers *peers = exchange->peers;
