@@ -18,10 +18,10 @@
 #include <zstd.h>
 
 enum {
-	CACHE_DEFAULT = 8 << 20,
+	CACHE_DEFAULT = 8 << 20, /* bytes of data */
 	CACHE_CHUNKS_LEAST = 2,
-	CACHE_PAGES = 64,
-	CACHE_GROUPS = 16,
+	CACHE_PAGES = 64,  /* pages of the index */
+	CACHE_GROUPS = 16, /* groups of copies */
 	TAIL = 64
 	       << 10, /* bytes that are read with the footer: index pages for the first lookups */
 };

@@ -20,8 +20,8 @@
 
 enum {
 	RUN_CHUNKS = 64,
-	RUN_BYTES = 4 << 20, /* compressed; a run of one chunk may be longer */
-	BUFFER_STEP = 64 << 10,
+	RUN_BYTES = 4 << 20,    /* bytes, compressed; a run of one chunk may be longer */
+	BUFFER_STEP = 64 << 10, /* bytes: a buffer's size is a multiple of it */
 };
 
 /* The part of a chunk that a read wants. */

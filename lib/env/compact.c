@@ -17,8 +17,8 @@
 #include <string.h>
 
 enum {
-	COMPACT_BUFFER = 1 << 20,
-	COMPACT_NESTING = 4, /* main tree, named database, duplicates */
+	COMPACT_BUFFER = 1 << 20, /* bytes */
+	COMPACT_NESTING = 4,      /* main tree, named database, duplicates */
 };
 
 int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size)

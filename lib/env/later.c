@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-	COPY_STEP = 1 << 20,
+	COPY_STEP = 1 << 20, /* bytes */
 	LOOKS_MAX = 1000,    /* at two meta pages, until no writer is busy with either */
 	KEYS_LEAST = 2,      /* keys of the greatest length in a page */
 	STAND_IN_PAGE = 256, /* bytes; no program learns this size */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 enum {
-	BRING_GAP = 32 << 10,
-	BRING_MAX = 8 << 20,
-	GAPS_SHARE = 64, /* of a shelf's reads 1/64 may be gaps: other processes' pages */
+	BRING_GAP = 32 << 10, /* bytes between two pages, at most, that are read with them */
+	BRING_MAX = 8 << 20,  /* bytes of one read of several pages */
+	GAPS_SHARE = 64,      /* of a shelf's reads 1/64 may be gaps: other processes' pages */
 	SHELF_LEADS =
 		256, /* a leaf page that leads to so many pages of values is not put on a shelf */
 };

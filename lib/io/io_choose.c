@@ -10,8 +10,8 @@
 #include <sys/vfs.h>
 
 enum {
-	SMALL = 4 << 10, /* bytes of a read that is measured */
-	LARGE = 1 << 20,
+	SMALL = 4 << 10,       /* bytes of the shorter read that is measured */
+	LARGE = 1 << 20,       /* bytes of the longer one */
 	MEASURE_MIN = 8 << 20, /* bytes of a file that is worth measuring */
 	DEAR_NS = 200000,      /* a request that takes so long goes over a network, or to a disk */
 	DEAR_RATIO = 64,       /* times as long for 256 times the bytes: requests are expensive */

@@ -22,7 +22,7 @@
 enum {
 	SECTORS_LEAST = 4, /* with fewer sectors a round is as good */
 	SAMPLE_SPENT = sizeof(struct work) + sizeof(struct lmdbio_sample) + 2 * sizeof(void *),
-	BEGIN = 16, /* a round of 1 / this of a window or more gives way to the window */
+	BEGIN = 16, /* once a round has 1 / this of a window's samples or more, sweeps begin */
 	ROOM_LEAST = 64,
 };
 

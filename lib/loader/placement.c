@@ -239,7 +239,7 @@ static void settle_unit(struct placement *plan, uint64_t unit, struct spare_room
 	if (best != PLACEMENT_NOBODY) {
 		if (take_room(plan, unit, best, bytes))
 			return;
-		/* Must not be in the way of units that stay where they are. */
+		/* The unit must leave room for units that stay where they are. */
 		if (is_held(plan, unit)) {
 			plan->held[unit] = PLACEMENT_NOBODY;
 			return;

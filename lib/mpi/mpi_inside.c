@@ -178,8 +178,8 @@ static int session_open(void)
 {
 	int rc = mpi_session_open(&inside.session);
 
-	/* MPICH 4.2 takes leave of the launcher in an exit() handler, which the beginning of MPI
-	 * sets up. It does so only if MPI has ended by then; otherwise the launcher kills the job.
+	/* MPICH 4.2 sets up an exit() handler when MPI begins. If MPI has ended when that handler
+	 * runs, it tells the launcher that the process ends; otherwise the launcher kills the job.
 	 * exit() runs the last handler first, so this handler, which ends MPI, must be set up after
 	 * MPICH's. */
 	if (rc == MPI_SUCCESS)

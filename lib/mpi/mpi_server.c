@@ -28,6 +28,8 @@
 /* Nanoseconds. NAP_DEEP: members wake the server for their wishes from naps of this length on.
  * NAP_LOOK: the longest nap if the program is to be looked at often. */
 enum { NAP_DEEP = 500000, NAP_LOOK = 4000000 };
+/* Nanoseconds. trim_every: from one search for unused sets to the next. room_patience: how long
+ * queued loads of named sets wait for room. */
 static const uint64_t trim_every = 1000000000, room_patience = 1000000000;
 
 RANK_STATIC struct server *server; /* of this process, or NULL */

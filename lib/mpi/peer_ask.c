@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nanoseconds from one question for a peer's bits to the next: at least, and so many more for each
+ * byte of all ranks' bits. */
 static const uint64_t bits_every = 500000000, bits_byte_ns = 100;
 
 enum { AVERAGE = 8, BITS_MEMORY = 64 << 20 };
