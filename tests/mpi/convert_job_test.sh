@@ -92,14 +92,14 @@ together 3 1 --verify --quiet --to=container --chunk-size=64k cifar gone-on.zst
 judge verifying_by_ranks_ends_well test $rc -eq 0
 printf '\377\377\377' | dd of=gone-on.zst bs=1 seek=2000000 conv=notrunc status=none
 together 3 1 --verify --quiet --to=container --chunk-size=64k cifar gone-on.zst
-judge verifying_by_ranks_finds_damage test $rc -eq 1
+judge verifying_by_ranks_finds_damage mpi_told $rc 1
 judge verifying_by_ranks_names_it grep -q 'damaged at byte' err
 cp one-values.zst there.zst
 together 2 1 --to=container cifar there.zst
-judge target_that_exists_is_refused_by_all_ranks test $rc -eq 2
+judge target_that_exists_is_refused_by_all_ranks mpi_told $rc 2
 judge target_that_exists_stays cmp one-values.zst there.zst
 together 2 1 --to=container nowhere target.zst
-judge source_that_is_missing_is_refused test $rc -eq 2
+judge source_that_is_missing_is_refused mpi_told $rc 2
 together 3 1 --verify --json --to=container img verified.zst
 judge ranks_convert_and_verify test $rc -eq 0
 judge one_summary_is_told test "$(grep -c '"verified":true' out)" -eq 1
@@ -129,7 +129,7 @@ done
 mkdir full
 if mount -t tmpfs -o size=2m none full 2> /dev/null; then
 	together 3 2 --to=container img full/target.zst
-	judge full_disk_fails test $rc -eq 2
+	judge full_disk_fails mpi_told $rc 2
 	judge full_disk_is_told grep -q 'No space left' err
 	judge full_disk_keeps_nothing test -z "$(ls -A full)"
 	umount full
@@ -141,7 +141,7 @@ if [ -c /dev/fuse ] && [ -x "$SLOWFS" ] && [ "$(id -u)" = 0 ]; then
 		slowfs_drop
 		slowfs_control "fail data.mdb@$at:eio"
 		together 4 2 --to=container mount target.zst
-		judge "read_that_fails_at_${at}_ends_all_ranks" test $rc -eq 2
+		judge "read_that_fails_at_${at}_ends_all_ranks" mpi_told $rc 2
 		judge "read_that_fails_at_${at}_is_told" grep -q 'Input/output error' err
 		judge "read_that_fails_at_${at}_leaves_nothing" nothing_of target.zst
 		slowfs_control clear

@@ -44,6 +44,11 @@ mpi_ended() {
 	[ "$1" -ne 124 ] && [ "$1" -ne 137 ]
 }
 
+# mpi_told STATUS WANTED: whether a job has ended with a status, or with the 0 that MPICH 4.2 may put in its place.
+mpi_told() {
+	[ "$1" -eq "$2" ] || { [ "$1" -eq 0 ] && mpi_ended 0; }
+}
+
 # mpi_huge_pages: whether this kernel makes huge pages of shared memory when asked (MADV_COLLAPSE).
 mpi_huge_pages() {
 	mpi_huge=/sys/kernel/mm/transparent_hugepage/shmem_enabled

@@ -73,7 +73,7 @@ for how in directory parts; do
 		staging 2 1 $more --to=pub img
 		judge "stage_${how}_where_a_link_was_planted_leaves_what_it_leads_to" victim_is_whole
 		if [ "$planted" = lmdbio-0 ]; then
-			judge "stage_${how}_where_a_link_is_in_the_way_is_refused" test $rc -eq 2
+			judge "stage_${how}_where_a_link_is_in_the_way_is_refused" mpi_told $rc 2
 			judge "stage_${how}_where_a_link_is_in_the_way_says_which" \
 				grep -q 'pub/lmdbio-0: not used, because it is a symbolic link .*remove it' err
 			judge "stage_${how}_where_a_link_is_in_the_way_says_so_once" \
@@ -89,7 +89,7 @@ for how in directory parts; do
 		judge "stage_${how}_where_a_directory_was_planted_puts_nothing_into_it" \
 			test -z "$(ls "pub/$planted")"
 		if [ "$planted" = lmdbio-0 ]; then
-			judge "stage_${how}_where_a_directory_is_in_the_way_is_refused" test $rc -eq 2
+			judge "stage_${how}_where_a_directory_is_in_the_way_is_refused" mpi_told $rc 2
 			judge "stage_${how}_where_a_directory_is_in_the_way_says_which" \
 				grep -q 'pub/lmdbio-0: not used, because it belongs to user 65534' err
 		fi
@@ -108,13 +108,13 @@ judge stage_to_a_directory_that_others_may_write_to_says_what_to_do \
 judge stage_to_a_directory_that_others_may_write_to_puts_nothing_there nothing_in open
 chmod 2775 open
 staging 1 1 --to=open img
-judge stage_to_a_directory_that_its_group_may_write_to_is_refused test $rc -eq 2
+judge stage_to_a_directory_that_its_group_may_write_to_is_refused mpi_told $rc 2
 rm -r open
 as_stranger true
 mkdir -m 755 open
 chown 65534 open
 staging 1 1 --to=open img
-judge stage_to_another_users_directory_is_refused test $rc -eq 2
+judge stage_to_another_users_directory_is_refused mpi_told $rc 2
 judge stage_to_another_users_directory_says_so grep -q 'open: not used, because it belongs to user 65534' err
 judge stage_to_another_users_directory_puts_nothing_there nothing_in open
 
@@ -159,7 +159,7 @@ fresh to
 victim
 ln -s "$scratch/victim" "to/$name"
 staging 1 1 --to=to img
-judge link_of_the_users_own_in_the_place_of_the_copy_is_refused test $rc -eq 2
+judge link_of_the_users_own_in_the_place_of_the_copy_is_refused mpi_told $rc 2
 judge link_of_the_users_own_in_the_place_of_the_copy_is_not_followed victim_is_whole
 # The staging directory itself may be named by a link.
 fresh to
@@ -169,5 +169,5 @@ judge directory_that_a_link_of_the_users_own_leads_to_is_used reads_the_copy lin
 ln -s "$scratch/to" pub/theirs
 chown -h 65534 pub/theirs
 staging 1 1 --to=pub/theirs img
-judge directory_that_another_users_link_leads_to_is_refused test $rc -eq 2
+judge directory_that_another_users_link_leads_to_is_refused mpi_told $rc 2
 finish

@@ -51,10 +51,10 @@ same program_reads_the_original_when_others_may_write_to_the_copy original out
 judge program_says_that_it_does_not_trust_the_copy grep -q 'no staged copy in .*: Operation not perm' err
 rc=0
 mpi_job 2 1 "$stage" --quiet --to=to0 img -- sh -c 'exit 7' > out 2>&1 || rc=$?
-judge program_that_fails_is_the_status test $rc -eq 7
+judge program_that_fails_is_the_status mpi_told $rc 7
 rc=0
 "$stage" --quiet --to=to0 img -- no-such-program > out 2>&1 || rc=$?
-judge program_that_is_not_there_is_127 test $rc -eq 127
+judge program_that_is_not_there_is_127 mpi_told $rc 127
 # Signals that come while the program's data is staged reach the program when it begins; this one checks that itself.
 python3 -c '
 import os, signal, sys
@@ -70,7 +70,7 @@ for at in before after; do
 	rc=0
 	KILLED_AT=$at KILLED_BY=15 KILLED_RANK=0 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so \
 		mpi_job 1 1 "$stage" --to=to0 img -- touch begun > out 2> err || rc=$?
-	judge signal_${at}_mpi_has_begun_is_the_status test $rc -eq 143
+	judge signal_${at}_mpi_has_begun_is_the_status mpi_told $rc 143
 done
 rc=0
 KILLED_AT=after KILLED_BY=15 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so \
@@ -152,7 +152,7 @@ for how in mpiio collective; do
 	printf '\1\2\3\4' | dd of=bad/data.mdb.zst bs=1 conv=notrunc status=none \
 		seek=$(($(stat -c %s bad/data.mdb.zst) * 3 / 4))
 	staging 3 2 --hold --reader=$how bad -- true
-	judge damaged_container_is_not_held_by_$how test $rc -eq 2
+	judge damaged_container_is_not_held_by_$how mpi_told $rc 2
 	judge damaged_container_is_told_by_$how grep -q 'damaged or cut off' err
 done
 finish

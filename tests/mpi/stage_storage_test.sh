@@ -86,7 +86,7 @@ for how in posix mpiio collective; do
 		slowfs_drop
 		slowfs_control "fail data.mdb@$at:eio"
 		staging 4 2 --to=to%n --reader=$how --buffer=1M --verbose mount/img
-		judge "stage_by_${how}_of_a_bad_byte_at_${at}_fails" test $rc -eq 2
+		judge "stage_by_${how}_of_a_bad_byte_at_${at}_fails" mpi_told $rc 2
 		judge "stage_by_${how}_of_a_bad_byte_at_${at}_is_EIO_on_all_ranks" \
 			all_ranks_say 4 'Input/output error'
 		judge "stage_by_${how}_of_a_bad_byte_at_${at}_leaves_nothing" nothing_in to0 to1

@@ -85,7 +85,7 @@ judge parts_of_a_container_are_found_again grep -q 'all 2 nodes have had it' out
 
 # --- what fails ---
 fails() { # WHAT CODE: on all four ranks; nothing is left
-	judge "$1_fails" test $rc -eq 2
+	judge "$1_fails" mpi_told $rc 2
 	judge "$1_is_the_same_on_all_ranks" all_ranks_say 4 "$2"
 	judge "$1_leaves_nothing" nothing_in to0 to1
 }
