@@ -158,6 +158,18 @@ static void renewed_cursor_when_its_leaf_is_gone_then_it_is_not_set(void **state
 	}
 }
 
+static void renewed_cursor_when_its_leaf_is_gone_then_no_step_stays_in_it(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record record = tree_of_letters(f);
+	uint64_t leaf = move_behind(f, 2, node_of(f, 6, 0));
+
+	fixture_look(f, &record);
+	assert_true(moves(f, MDB_FIRST, "a", "1"));
+	renew_with(f, leaf, leaf);
+	assert_true(gives(f, MDB_NEXT, MDB_PAGE_NOTFOUND));
+}
+
 static void renewed_cursor_when_its_duplicates_are_gone_then_they_are_not_set(void **state)
 {
 	struct fixture *f = *state;
@@ -229,6 +241,7 @@ int main(void)
 		CASE(step_when_pages_may_go_then_asks_for_the_branch_again),
 		CASE(renewed_cursor_when_a_read_fails_then_each_call_fails_until_it_works),
 		CASE(renewed_cursor_when_its_leaf_is_gone_then_it_is_not_set),
+		CASE(renewed_cursor_when_its_leaf_is_gone_then_no_step_stays_in_it),
 		CASE(renewed_cursor_when_its_duplicates_are_gone_then_they_are_not_set),
 		CASE(renewed_cursor_when_its_duplicates_are_not_set_then_their_pages_are_not_read),
 		CASE(renewed_cursor_when_its_tree_has_another_root_then_it_stays),
