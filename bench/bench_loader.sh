@@ -3,8 +3,8 @@
 # Measures the batch loader of one node: its rate beside those of sequential reading, of the original and of
 # memory, and what staging costs and gains.
 #
-# bench_loader.sh: runs in the build folder, after `make check` has built the tests' programs, as a user who may
-# mount FUSE. RUNS=5; LATENCY=500 us; BANDWIDTH=1500 MiB/s; RECORDS="1500 60000", of img and cifar.
+# bench_loader.sh: runs in the build folder, after `make check` has built the tests' programs. The user must be
+# allowed to mount FUSE. RUNS=5; LATENCY=500 us; BANDWIDTH=1500 MiB/s; RECORDS="1500 60000", of img and cifar.
 #
 # Each figure is the median of the ratios of consecutive runs, with the least and the greatest ratio.
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
