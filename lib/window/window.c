@@ -194,15 +194,14 @@ static inline __attribute__((always_inline)) int bring_assured(struct window_vie
 	return bring_code(rc);
 }
 
-static __attribute__((noinline)) int bring_unknown(struct window_view *view, struct store *store,
-						   uint64_t number, uint64_t count, bool tree)
+int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
+		 bool tree)
 {
 	unsigned waits;
 	int rc;
 
 	if (unlikely(view->sums != NULL) && !view->nowait)
 		return bring_verified(view, store, number, count, tree);
-	/* Hits of values of several pages come this way. */
 	if (!tree)
 		return bring_assured(view, store, number, count, false);
 	waits = view->runs ? store_waits(view->runs) : 0;
@@ -214,15 +213,4 @@ static __attribute__((noinline)) int bring_unknown(struct window_view *view, str
 				      WINDOW_MISSED],
 			number, memory_order_relaxed);
 	return rc;
-}
-
-/* Hits of large values come this way. After such a value each cache line is a miss, so for a value
- * that the store takes for cached nothing else is asked. */
-int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
-		 bool tree)
-{
-	if (!tree && count >= WINDOW_RUN_MIN && view->sure && !view->sums && !view->nowait &&
-	    !store_is_alone(store) && store_takes_value(store))
-		return 0;
-	return bring_unknown(view, store, number, count, tree);
 }

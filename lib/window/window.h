@@ -103,16 +103,8 @@ static inline int window_pages(struct window_view *view, uint64_t number, uint64
 	return window_locate(view, number, count, view->store, true, address);
 }
 
-/* The same for the pages of one value; for a verified view the caller sets `reference` before. */
-static inline int window_run(struct window_view *view, uint64_t number, uint64_t count,
-			     const uint8_t **address)
-{
-	return window_locate(view, number, count, count < WINDOW_RUN_MIN ? view->store : view->runs,
-			     false, address);
-}
-
-/* The same without a call, for a value that the store is known to have. Returns false if window_run()
- * has to look. */
+/* The address of a value's pages without a call, if the store is known to have them. Returns false if
+ * window_run() has to look. */
 static inline __attribute__((always_inline)) bool
 window_knows_run(struct window_view *view, uint64_t number, uint64_t count, const uint8_t **address)
 {
@@ -136,6 +128,16 @@ window_knows_run(struct window_view *view, uint64_t number, uint64_t count, cons
 		if (!store_is_sure(sure, offset + (i << view->page_shift)))
 			return false;
 	return !store;
+}
+
+/* The same for the pages of one value; for a verified view the caller sets `reference` before. */
+static inline int window_run(struct window_view *view, uint64_t number, uint64_t count,
+			     const uint8_t **address)
+{
+	if (likely(window_knows_run(view, number, count, address)))
+		return 0;
+	return window_locate(view, number, count, count < WINDOW_RUN_MIN ? view->store : view->runs,
+			     false, address);
 }
 
 #endif
