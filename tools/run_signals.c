@@ -105,10 +105,24 @@ static bool is_ours_alone(const struct signalfd_siginfo *info)
 	return info->ssi_code <= 0 || (info->ssi_signo == SIGHUP && getsid(0) == getpid());
 }
 
+/* Returns whether a later signal is pending that revokes this one: in the kernel, a stop signal
+ * discards a pending SIGCONT, and the reverse. It has then discarded the witness's as well, if a
+ * busy machine kept the witness from reporting it. */
+static bool is_revoked(int number)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return (number == SIGCONT && sigismember(&pending, SIGTSTP)) ||
+	       (number == SIGTSTP && sigismember(&pending, SIGCONT));
+}
+
 void run_signal_pass(pid_t program, const struct signalfd_siginfo *info)
 {
-	if (is_ours_alone(info) || getpgid(program) != getpgrp())
-		kill(program, (int)info->ssi_signo);
+	int number = (int)info->ssi_signo;
+
+	if ((is_ours_alone(info) || getpgid(program) != getpgrp()) && !is_revoked(number))
+		kill(program, number);
 }
 
 void run_signals_each(int signals, void (*take)(void *context, const struct signalfd_siginfo *info),

@@ -35,8 +35,8 @@ int run_signals_catch(const int *numbers);
  * before the program is forked. */
 void run_signals_witness(const int *numbers);
 
-/* Passes a signal to the program, unless the sender sent it to the whole process group. The program
- * is in that group if it has not left it. */
+/* Passes a signal to the program, unless the sender sent it to the whole process group, or a later
+ * signal revokes it. The program is in that group if it has not left it. */
 void run_signal_pass(pid_t program, const struct signalfd_siginfo *info);
 
 /* Calls `take` for each signal from the descriptor of run_signals_take() or run_signals_catch(). */

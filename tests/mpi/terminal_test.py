@@ -2,6 +2,8 @@
 """Checks the terminal of a program under lmdbio-run --mpi: streams, keys, job control and hanging up.
 Usage: terminal_test.py CASE LMDBIO-RUN. Exits with 0 if the program has the terminal as without lmdbio-run."""
 
+import contextlib
+import ctypes
 import fcntl
 import os
 import pty
@@ -210,6 +212,57 @@ def stop(lmdbio_run):
     equal(10, terminal.status())
 
 
+def children(process):
+    with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as numbers:
+        return [int(number) for number in numbers.read().split()]
+
+
+def witness_of(job):
+    """Returns the child of lmdbio-run that only receives the group's signals (tools/run_witness.h)."""
+    for child in children(job):
+        with open(f"/proc/{child}/comm", encoding="utf-8") as name:
+            if name.read().strip() == "lmdbio-witness":
+                return child
+    raise AssertionError(f"{job} has no witness")
+
+
+@contextlib.contextmanager
+def held(process):
+    """Keeps a process from running, as a busy machine does. SIGSTOP would not do: SIGCONT revokes it."""
+    seize, interrupt_it, detach = 0x4206, 0x4207, 17  # sys/ptrace.h
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def trace(request):
+        if libc.ptrace(ctypes.c_long(request), ctypes.c_long(process), None, None):
+            raise OSError(ctypes.get_errno(), "ptrace")
+
+    trace(seize)
+    trace(interrupt_it)
+    wait_until(lambda: state(process) == "t")
+    yield
+    trace(detach)
+
+
+def stop_at_once(lmdbio_run):
+    """Stops a job right after it has continued. The stop revokes the SIGCONT that the held witness has not taken:
+    lmdbio-run must not take it for one that it alone got."""
+    terminal = Terminal(program(lmdbio_run, COUNT), job_shell)
+    terminal.until("ready")
+    terminal.type("\x1a")
+    terminal.until(f"stopped by {signal.SIGTSTP:d} say on: ")
+    number, = children(terminal.process)
+    witness = witness_of(number)
+    with held(witness):
+        terminal.type("on\nhere\n")
+        terminal.until("line here")
+        wait_until(lambda: state(number) != "T" and not pending(number, signal.SIGCONT))
+        terminal.type("\x1a")
+        wait_until(lambda: pending(witness, signal.SIGTSTP))
+    terminal.until(f"stopped by {signal.SIGTSTP:d} say on: ")
+    terminal.type("on\nend\n")
+    equal(10, terminal.status())
+
+
 def stop_ignored(lmdbio_run):
     """Checks that a program that ignores the stop key goes on, and that the job does, too."""
     terminal = Terminal(program(lmdbio_run, "import signal; signal.signal(signal.SIGTSTP, signal.SIG_IGN)\n" + COUNT),
@@ -217,8 +270,8 @@ def stop_ignored(lmdbio_run):
     terminal.until("ready")
     terminal.type("\x1ahere\n")
     terminal.until("line here")
-    with open(f"/proc/{terminal.process}/task/{terminal.process}/children", encoding="ascii") as children:
-        has_taken(terminal, int(children.read()), signal.SIGTSTP)
+    number, = children(terminal.process)
+    has_taken(terminal, number, signal.SIGTSTP)
     terminal.type("end\n")
     equal(10, terminal.status())
 
@@ -251,7 +304,7 @@ def job(lmdbio_run):
         gone(process)
 
 
-CASES = {case.__name__: case for case in (streams, keys, interrupt, stop, stop_ignored, hang_up, job)}
+CASES = {case.__name__: case for case in (streams, keys, interrupt, stop, stop_at_once, stop_ignored, hang_up, job)}
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:
