@@ -21,7 +21,6 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,7 +45,7 @@ struct module {
 	const char *start, *end; /* the segment with the address */
 	uintptr_t base;
 	const ElfW(Dyn) * dynamic;
-	char name[PATH_MAX]; /* "": the program */
+	const char *name; /* the loader's, valid while the module is loaded; "": the program */
 };
 
 /* Counts the modules that the loader has loaded and unloaded. */
@@ -115,7 +114,7 @@ static int module_visit(struct dl_phdr_info *info, size_t size, void *context)
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
 			search->module->dynamic =
 				(const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	snprintf(search->module->name, sizeof(search->module->name), "%s", info->dlpi_name);
+	search->module->name = info->dlpi_name;
 	return 1;
 }
 
