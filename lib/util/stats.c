@@ -27,6 +27,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Defined before stats_own, whose pages are its own: GCC lays it out behind them, on a page that
+ * each process writes to anyway. */
+atomic_bool stats_settled;
 struct stats_slot stats_own;
 
 static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -34,7 +37,6 @@ static atomic_flag told = ATOMIC_FLAG_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stats_table table = {.fd = -1};
 static bool shown; /* stats_own is a slot of the table */
-atomic_bool stats_settled;
 
 /* Counts live threads that have waited. */
 static pthread_once_t waiters_once = PTHREAD_ONCE_INIT;
@@ -178,6 +180,8 @@ void stats_opened(void)
 	uint64_t now;
 
 	pthread_mutex_lock(&lock);
+	/* First: a page that is read before it is written takes two page faults. */
+	atomic_fetch_add(&stats_own.environments, 1);
 	if (!atomic_load(&stats_own.opened_ns)) {
 		now = clock_now();
 		atomic_store(&stats_own.seen_ns, now);
@@ -185,7 +189,6 @@ void stats_opened(void)
 		if (settings_get()->stats_at)
 			settle();
 	}
-	atomic_fetch_add(&stats_own.environments, 1);
 	pthread_mutex_unlock(&lock);
 }
 
