@@ -383,7 +383,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	if (!rc && env->fd < 0)
 		rc = env->origin->call.mdb_env_get_fd(env->orig, &env->fd);
 	if (!rc)
-		rc = env_file_hold(env, loan.lock);
+		rc = env_file_hold(env, loan.lock, meta.txnid);
 	if (rc)
 		goto fail;
 	env->flags = flags;

@@ -65,7 +65,9 @@ static inline void handle_end(uint32_t *kind)
 /* Records which file the data file is, whatever the program does to its descriptors. */
 struct env_seen {
 	struct stat st;
-	uint64_t system; /* identity_system() if the environment has a store; else 0 */
+	uint64_t at;       /* clock_coarse() before `st` was taken */
+	uint64_t snapshot; /* the newest one then, or an older one */
+	uint64_t system;   /* identity_system() if the environment has a store; else 0 */
 };
 
 /* The snapshot that the store was brought to last (env_store.c). */
@@ -235,9 +237,9 @@ static inline bool cursor_is_ours(const MDB_cursor *cursor)
 }
 
 /* env_file.c: keeps the data file in a program that may close descriptors it did not open. */
-/* Records which files env->fd and `lock` (the lock file's descriptor, or -1) lead to. Returns 0 or
- * errno. */
-int env_file_hold(MDB_env *env, int lock);
+/* Records which files env->fd and `lock` (the lock file's descriptor, or -1) lead to, and that the
+ * data file has a snapshot. Returns 0 or errno. */
+int env_file_hold(MDB_env *env, int lock, uint64_t snapshot);
 /* Opens our own descriptor of the data file, if enough are free. */
 void env_file_lift(MDB_env *env);
 void env_file_release(MDB_env *env);

@@ -7,15 +7,18 @@
  */
 #include "env/env.h"
 
+#include "util/clock.h"
 #include "util/descriptor.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-int env_file_hold(MDB_env *env, int lock)
+int env_file_hold(MDB_env *env, int lock, uint64_t snapshot)
 {
 	struct descriptor_file file;
 
+	env->seen.at = clock_coarse();
+	env->seen.snapshot = snapshot;
 	if (fstat(env->fd, &env->seen.st))
 		return errno;
 	env->data = env->fd;

@@ -61,12 +61,11 @@ static int meta_copy(const MDB_env *env, size_t id, uint8_t copy[META_LOOK], str
 	return look->ours == look->id && look->other <= look->id;
 }
 
-static int file_size(const MDB_env *env, uint64_t *size, struct identity *identity)
+/* Takes the file's size and identity from what fstat(2) said of it. */
+static int file_take(const MDB_env *env, const struct stat *st, uint64_t *size,
+		     struct identity *identity)
 {
-	struct stat st;
-
-	env_file_look(env, &st);
-	*size = (uint64_t)st.st_size;
+	*size = (uint64_t)st->st_size;
 	/* Both meta pages are about to be read through the map. */
 	if (*size < FORMAT_METAS * (uint64_t)env->window.page_size)
 		return MDB_CORRUPTED;
@@ -74,11 +73,19 @@ static int file_size(const MDB_env *env, uint64_t *size, struct identity *identi
 		*identity = env->packed->identity;
 		return 0;
 	}
-	*identity = identity_of(&st);
+	*identity = identity_of(st);
 	identity->system = env->seen.system;
 	identity->metas = identity_metas(meta_at(&env->window, 0, env->format),
 					 meta_at(&env->window, 1, env->format), META_END);
 	return 0;
+}
+
+static int file_size(const MDB_env *env, uint64_t *size, struct identity *identity)
+{
+	struct stat st;
+
+	env_file_look(env, &st);
+	return file_take(env, &st, size, identity);
 }
 
 int snapshot_identify(const MDB_env *env, struct identity *identity)
@@ -114,16 +121,21 @@ int snapshot_state(const MDB_env *env, uint64_t *state)
 }
 
 /* Looks at the file, but not again for the same snapshot in the same tick of the kernel's clock:
- * the system call takes longer than all the rest of beginning a transaction. */
+ * the system call takes longer than all the rest of beginning a transaction. Opening has looked for
+ * the snapshot that it found. */
 static inline int file_look(MDB_txn *txn, size_t id)
 {
+	const MDB_env *env = txn->env;
 	uint64_t now = clock_coarse();
 	int rc;
 
 	if (txn->looked_at == now && txn->identity.snapshot == id)
 		return 0;
 	txn->looked_at = 0;
-	rc = file_size(txn->env, &txn->file_size, &txn->identity);
+	if (env->seen.at == now && env->seen.snapshot == id)
+		rc = file_take(env, &env->seen.st, &txn->file_size, &txn->identity);
+	else
+		rc = file_size(env, &txn->file_size, &txn->identity);
 	if (!rc) {
 		txn->looked_at = now;
 		txn->state = state_of(&txn->identity);
