@@ -158,35 +158,4 @@ once launcher_reaches_the_program_of_run_once had "$started"
 begin mpiexec -n 1 "$stage" --quiet --to=to img -- python3 count.py
 once launcher_reaches_the_program_of_stage_once had "$started"
 
-# MPICH itself uses SIGUSR1 in jobs of several ranks, so these have one.
-# of_one NAME SIGNAL STATUS WAIT...: ends the staging that runs as $started, once WAIT succeeds.
-of_one() {
-	name=$1 number=$2 expected=$3
-	shift 3
-	await "$@" || true
-	kill "-$number" "$started"
-	rc=0
-	await is_over || kill -KILL "$started"
-	wait "$started" || rc=$?
-	started=''
-	judge "$name" test "$rc" -eq "$expected"
-}
-has_begun() {
-	[ -n "$(ls -A copies)" ]
-}
-whole_or_nothing() {
-	[ -z "$(find copies -type f)" ] || cmp large/data.mdb copies/*/data.mdb
-}
-mkdir large copies
-"$top_builddir/tests/stores/stores_make" large 500 196620
-for number in USR1 USR2 TERM; do
-	"$stage" --hold img > out 2>&1 &
-	started=$!
-	of_one "staging_of_one_that_holds_ends_by_SIG$number" $number 0 grep -q staged out
-	"$stage" --buffer=64k --to=copies large > out 2>&1 &
-	started=$!
-	of_one "staging_of_one_that_copies_ends_by_SIG$number" "$number" $((128 + $(kill -l "$number"))) has_begun
-	judge "staging_of_one_that_SIG${number}_ends_leaves_all_or_nothing" whole_or_nothing
-	rm -rf copies/*
-done
 finish
