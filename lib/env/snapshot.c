@@ -143,6 +143,19 @@ static inline int file_look(MDB_txn *txn, size_t id)
 	return rc;
 }
 
+/* Looks again at a file that was too short for the snapshot: while a file is copied, its meta pages
+ * come first, and the rest without a new snapshot. */
+static __attribute__((cold, noinline)) int file_look_again(MDB_txn *txn)
+{
+	int rc = file_size(txn->env, &txn->file_size, &txn->identity);
+
+	if (rc)
+		txn->looked_at = 0;
+	else
+		txn->state = state_of(&txn->identity);
+	return rc;
+}
+
 /* Makes a meta page's transaction the one that *txn reads. */
 static inline int snapshot_use(MDB_txn *txn, const struct meta *meta, size_t id)
 {
@@ -151,6 +164,9 @@ static inline int snapshot_use(MDB_txn *txn, const struct meta *meta, size_t id)
 
 	if (meta->page_size != env->window.page_size || meta->last_page == UINT64_MAX)
 		return MDB_CORRUPTED;
+	if (unlikely(meta->last_page >= txn->file_size >> env->window.page_shift) &&
+	    (rc = file_look_again(txn)))
+		return rc;
 	rc = window_look(&env->window, meta->last_page + 1, txn->file_size, &txn->snapshot.view);
 	if (rc)
 		return rc;

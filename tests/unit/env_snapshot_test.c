@@ -244,7 +244,7 @@ static uint64_t size_after_taking(struct fixture *f, uint64_t other_id)
 	do {
 		assert_int_equal(snapshot_take(f->txn), 0);
 		tick = f->txn->looked_at;
-		f->txn->file_size -= f->page_size;
+		f->txn->file_size += f->page_size;
 		f->txn->identity.snapshot += other_id;
 		assert_int_equal(snapshot_take(f->txn), 0);
 	} while (clock_coarse() != tick);
@@ -261,7 +261,7 @@ static void take_when_the_snapshot_was_there_this_tick_then_the_file_is_not_aske
 	assert_int_equal(snapshot_take(f->txn), 0);
 	size = f->txn->file_size;
 	f->txn->looked_at = 0;
-	assert_int_equal(size_after_taking(f, 0), size - f->page_size);
+	assert_int_equal(size_after_taking(f, 0), size + f->page_size);
 	f->txn->looked_at = 0;
 	assert_int_equal(size_after_taking(f, 1), size);
 }
@@ -282,6 +282,39 @@ static void take_when_file_is_cut_then_no_page_behind_its_end(void **state)
 	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
 	cut(f, 0);
 	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
+}
+
+/* While a file is copied, its meta pages come first. The last look at the file may be of this tick:
+ * a transaction's, or opening's. */
+static void take_when_file_has_its_rest_since_the_last_look_then_all_of_it(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t size, pages, tick;
+
+	assert_int_equal(snapshot_take(f->txn), 0);
+	size = f->txn->file_size;
+	pages = f->txn->snapshot.view.pages;
+	do {
+		place_cut(&f->place, 2ull * f->page_size);
+		f->txn->looked_at = 0;
+		f->env->seen.at = 0;
+		assert_int_equal(snapshot_take(f->txn), 0);
+		assert_int_equal(f->txn->snapshot.view.limit, 2);
+		tick = f->txn->looked_at;
+		place_cut(&f->place, size);
+		assert_int_equal(snapshot_take(f->txn), 0);
+		assert_int_equal(f->txn->snapshot.view.limit, pages);
+	} while (clock_coarse() != tick);
+	do {
+		txn_abort(f->txn);
+		env_close(f->env);
+		place_cut(&f->place, 2ull * f->page_size);
+		f->env = own_open(&f->place, 2, 0);
+		tick = f->env->seen.at;
+		place_cut(&f->place, size);
+		assert_int_equal(txn_begin(f->env, NULL, MDB_RDONLY, &f->txn), 0);
+		assert_int_equal(f->txn->snapshot.view.limit, pages);
+	} while (clock_coarse() != tick);
 }
 
 /* A transaction that fails to begin releases its reader slot: there are only 126. */
@@ -385,6 +418,7 @@ int main(void)
 		TEST(take_when_last_page_is_out_of_reach_then_resized_or_corrupted),
 		TEST(take_when_file_is_cut_then_no_page_behind_its_end),
 		TEST(take_when_the_snapshot_was_there_this_tick_then_the_file_is_not_asked),
+		TEST(take_when_file_has_its_rest_since_the_last_look_then_all_of_it),
 		TEST(begin_when_it_fails_200_times_then_no_slot_is_lost),
 		TEST(renew_when_it_fails_then_may_be_tried_again),
 		TEST(renew_when_snapshot_was_damaged_then_starts_clean),
