@@ -21,6 +21,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ struct module {
 	const char *start, *end; /* the segment with the address */
 	uintptr_t base;
 	const ElfW(Dyn) * dynamic;
-	const char *name; /* the loader's, valid while the module is loaded; "": the program */
+	/* The loader's, valid while the module is loaded, or a copy; "": the program. */
+	const char *name;
 };
 
 /* Counts the modules that the loader has loaded and unloaded. */
@@ -69,6 +71,7 @@ static struct origin_front *_Atomic fronts;
 struct module_search {
 	const char *address;
 	struct module *module; /* NULL: only `last` is compared */
+	char *name;            /* PATH_MAX bytes for a copy of the module's, or NULL */
 	struct changes changes;
 	bool found, is_last;
 };
@@ -115,6 +118,10 @@ static int module_visit(struct dl_phdr_info *info, size_t size, void *context)
 			search->module->dynamic =
 				(const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
 	search->module->name = info->dlpi_name;
+	if (search->name) {
+		snprintf(search->name, PATH_MAX, "%s", info->dlpi_name);
+		search->module->name = search->name;
+	}
 	return 1;
 }
 
@@ -125,6 +132,15 @@ static bool module_find(const void *address, struct module *module, struct chang
 	dl_iterate_phdr(module_visit, &search);
 	if (changes)
 		*changes = search.changes;
+	return search.found;
+}
+
+/* The same for a module that another thread may unload, and the loader's name with it. */
+static bool module_find_copied(const void *address, struct module *module, char name[PATH_MAX])
+{
+	struct module_search search = {.address = address, .module = module, .name = name};
+
+	dl_iterate_phdr(module_visit, &search);
 	return search.found;
 }
 
@@ -348,12 +364,13 @@ const struct origin *origin_at(const void *target)
 {
 	const struct site *known = site_with(target);
 	struct module module;
+	char name[PATH_MAX];
 	struct origin *origin;
 	void *handle;
 
 	if (known)
 		return known->origin;
-	if (!module_find(target, &module, NULL) || !(handle = module_open(&module)))
+	if (!module_find_copied(target, &module, name) || !(handle = module_open(&module)))
 		return origin_built_in();
 	origin = origin_read(handle, &module);
 	if (!origin) {
