@@ -15,6 +15,7 @@ from __future__ import annotations
 import bisect
 import collections
 import collections.abc
+import ctypes
 import importlib
 import itertools
 import os
@@ -137,6 +138,15 @@ class AnnouncingSampler:
             yield waiting.popleft()
 
 
+def _keep(inherited: Any) -> None:
+    """Has a forked child never free its parent's environment, not even when the interpreter ends.
+
+    py-lmdb closes an environment that is freed. In a child, LMDB's mdb_env_close() takes the parent's slots out of
+    the reader table, and drops the locks of the environment that the child has opened.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
+
+
 class LazyEnvironment:
     """An lmdb.Environment that each process opens for itself, at its first use.
 
@@ -172,6 +182,8 @@ class LazyEnvironment:
         """Opens the environment, unless another thread has opened it meanwhile."""
         if self._process != process:
             lmdb: Any = importlib.import_module("lmdb")
+            if self._env is not None:
+                _keep(self._env)
             # No call stands between these assignments, in which Ctrl-C could come: py-lmdb opens a
             # file only once in a process.
             self._env = lmdb.open(os.fspath(self.path), **self.options)

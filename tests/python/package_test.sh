@@ -15,6 +15,8 @@ grep -v '^ok ' out || true
 judge package_check_has_cases test "$(grep -c '^ok ' out)" -ge 12
 status ctrl_c_loses_nothing 0 "$python" "$top_srcdir/tests/python/interrupts_check.py" interrupted
 grep -v '^ok ' out || true
+status forked_children_leave_their_parents_slots 0 "$python" "$top_srcdir/tests/python/inherited_check.py" inherited
+grep -v '^ok ' out || true
 
 status usage_on_request 0 "$python" -m lmdbio --help
 status usage_of_run_on_request 0 "$python" -m lmdbio run --help
