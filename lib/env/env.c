@@ -572,7 +572,8 @@ void env_close(MDB_env *env)
 		if (env->generation == fork_generation)
 			stats_closed();
 	}
-	env->origin->call.mdb_env_close(env->orig);
+	if (!env_is_parents(env))
+		env->origin->call.mdb_env_close(env->orig);
 	packed_close(env->packed);
 	later_leave(env);
 	later_free(env);

@@ -394,6 +394,8 @@ uint64_t fork_arena_bytes(const MDB_env *env);
  * MDB_BAD_TXN if a writer has committed meanwhile, or an error of the original's opening. */
 int env_adopt(MDB_env *env);
 int txn_adopt(MDB_txn *txn);
+/* Whether `orig` is the parent's, with a lock file, and so must never be closed. */
+bool env_is_parents(const MDB_env *env);
 
 static inline bool txn_is_here(const MDB_txn *txn)
 {

@@ -206,6 +206,12 @@ static int named_keep(MDB_env *env)
 	return env->named ? 0 : ENOMEM;
 }
 
+bool env_is_parents(const MDB_env *env)
+{
+	return env->mode == ENV_OWN && env->generation != fork_generation && !env->later &&
+	       !(env_origin_flags(env, env->flags) & MDB_NOLOCK);
+}
+
 /* Makes an environment this process's own. Without a lock file there are neither slots nor locks,
  * and the inherited original serves. */
 static int adopt(MDB_env *env)
