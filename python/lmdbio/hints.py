@@ -122,9 +122,10 @@ def key_values(keys: Sequence[bytes]) -> tuple[int, tuple[bytes, "array.array[in
     address = address_of(joined)
     values = array.array("Q" if POINTER_SIZE == 8 else "I")
     for key in keys:  # an MDB_val is a size and an address
-        values.append(len(key))
+        size = len(key) if isinstance(key, bytes) else memoryview(key).nbytes  # len() counts a memoryview's items
+        values.append(size)
         values.append(address)
-        address += len(key)
+        address += size
     return values.buffer_info()[0], (joined, values)
 
 

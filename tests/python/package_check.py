@@ -157,6 +157,9 @@ def announced(path):
     announcer.keys(numpy.array([b"0001", b"0002"]))
     lib.lmdbio_prefetch_records, lib.lmdbio_prefetch_keys = real
     judge(f"arrays_are_announced: {counts}", counts == [1, 5, 3, 2])
+    two_bytes = memoryview(b"0005").cast("H")
+    judge("key_of_larger_items_is_as_long_as_its_bytes", announcer.value(two_bytes) == b"v" * 6 and announcer.value(
+        bytearray(b"0006")) == b"v" * 7)
     announcer.close()
     for name, call in (("records", lambda: announcer.records([1])), ("keys", lambda: announcer.keys([b"0001"])),
                        ("entries", announcer.entries), ("value", lambda: announcer.value(b"0001"))):
