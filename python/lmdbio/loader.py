@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from contextlib import nullcontext
-from itertools import compress
+from itertools import accumulate, compress
 from types import TracebackType
 from typing import Any, ContextManager, Iterator, Optional, Type, Union
 
@@ -185,7 +185,8 @@ class Batch:
 
     The views show lmdbio's own memory, which stays valid as long as any view of the batch is alive:
     a view holds its batch, and the batch goes back to the loader when its last view is gone. A view's
-    `obj` is all memory of the process: do not use it.
+    `obj` is all memory of the process: do not use it. A batch that is copied or pickled, as on its way
+    from a worker of DataLoader, becomes a batch with a copy of the bytes.
 
     epoch    the epoch
     number   the number of the global batch in the epoch
@@ -217,6 +218,11 @@ class Batch:
             self._keys = list(compress(self._keys, real))
             self._values = list(compress(self._values, real))
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Copies the bytes: the memory of this batch is lmdbio's, and this process's."""
+        pieces = [*map(self._memory.__getitem__, self._keys), *map(self._memory.__getitem__, self._values)]
+        return _copied, (self.epoch, self.number, self.records, self.errors, b"".join(pieces), list(map(len, pieces)))
+
     def __len__(self) -> int:
         return len(self.records)
 
@@ -239,6 +245,17 @@ class Batch:
         """The values as read-only numpy arrays over lmdbio's memory."""
         import numpy
         return [numpy.frombuffer(self.value(i), dtype=dtype) for i in range(len(self))]
+
+
+def _copied(epoch: int, number: int, records: list[int], errors: list[int], memory: bytes, sizes: list[int]) -> Batch:
+    """Returns a batch whose keys, and behind them its values, stand one after another in `memory`."""
+    batch = Batch.__new__(Batch)
+    batch.epoch, batch.number, batch.records, batch.errors = epoch, number, list(records), list(errors)
+    batch._memory = memoryview(memory)
+    ends = list(accumulate(sizes))
+    slices = list(map(slice, map(operator.sub, ends, sizes), ends))
+    batch._keys, batch._values = slices[:len(records)], slices[len(records):]
+    return batch
 
 
 class _Batches:

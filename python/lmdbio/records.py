@@ -38,7 +38,8 @@ class Records(_Base):
 
     path, batch  as for Loader, like all further keyword arguments
     decode       decode(key, value) makes a sample of two memoryviews; None gives bytes of both
-    batches      True: decode(batch) is called with each whole Batch instead
+    batches      True: decode(batch) is called with each whole Batch instead; None gives the Batch itself,
+                 of which a worker hands out a copy
     ranks, rank  the number of processes of the job, and this one's number; comm= gives both
     workers      for len() with batches=True: DataLoader's num_workers; each worker gives its own
                  part of every batch

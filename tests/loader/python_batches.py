@@ -3,6 +3,7 @@
 
 python_batches.py make PATH | check PATH [STAGE-DIRECTORY]
 """
+import copy
 import gc
 import os
 import pickle
@@ -87,6 +88,17 @@ def check(path, stage=None):
 			judge("index_past_the_end_is_an_error", False)
 		except IndexError:
 			judge("index_past_the_end_is_an_error", True)
+
+	# A worker of DataLoader hands a batch out by pickling it.
+	with lmdbio.Loader(path, 32, seed=3, lock=False) as pickled:
+		batches = [batch for batch in pickled.epoch(0)]
+		for how, copied in (("pickled", pickle.loads(pickle.dumps(batches))), ("copied", list(map(copy.copy, batches)))):
+			judge("%s_batches_have_the_same_records" % how, all(
+				(a.epoch, a.number, a.records, a.errors, list(a)) == (b.epoch, b.number, b.records, b.errors, list(b))
+				for a, b in zip(batches, copied)))
+	del batches, pickled
+	judge("batch_is_independent_of_its_loader", all(
+		right(record, *pair) and pair[1].readonly for batch in copied for record, pair in zip(batch.records, batch)))
 
 	with lmdbio.Loader(path, 8, order="sequential", lock=False) as other:
 		resumed = [r for batch in other.resume(state) for r in batch.records]
