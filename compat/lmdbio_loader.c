@@ -98,7 +98,7 @@ EXPORT size_t lmdbio_loader_verdict(struct lmdbio_loader *loader, char *line, si
 {
 	UNCANCELLED;
 
-	return loader ? loader_verdict(loader, line, size) : 0;
+	return loader_verdict(loader, line, size);
 }
 
 EXPORT int lmdbio_loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from,

@@ -328,12 +328,13 @@ struct lmdbio_loader_stats {
 };
 
 /* Copies the counters of a loader, as lmdbio_stats() copies those of the process.
- * Collective: no. Threads: any. Lifetime: stats is the caller's. Returns: 0; EINVAL. */
+ * Collective: no. Threads: any. Lifetime: stats is the caller's. Returns: 0; EINVAL; ECANCELED;
+ * ECHILD. */
 int lmdbio_loader_stats(struct lmdbio_loader *loader, struct lmdbio_loader_stats *stats);
 
 /* Answers in one line of text whether I/O is the bottleneck; cuts the line to `size` bytes.
  * Collective: no. Threads: any. Lifetime: line is the caller's. Returns: the bytes of the whole
- * line. */
+ * line; 0, and an empty line, if the loader is closed, and in a forked child. */
 size_t lmdbio_loader_verdict(struct lmdbio_loader *loader, char *line, size_t size);
 
 /* How good an order is. */
@@ -350,7 +351,7 @@ struct lmdbio_quality {
 /* Computes the quality of an epoch's order. A record's label is the `bytes` bytes of its key from
  * byte `from` on. The function reads only tree pages, and looks at every key.
  * Collective: no. Threads: any. Lifetime: quality is the caller's.
- * Returns: 0; EINVAL; ECHILD; ENOMEM; as lmdbio_get_record(). */
+ * Returns: 0; EINVAL; ECANCELED; ECHILD; ENOMEM; as lmdbio_get_record(). */
 int lmdbio_loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from, size_t bytes,
 			  struct lmdbio_quality *quality);
 

@@ -73,8 +73,11 @@ size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size)
 	uint64_t all;
 	int length;
 
-	if (!(loader = loader_enter(loader)))
+	if (!(loader = loader_enter(loader))) {
+		if (size)
+			*line = '\0';
 		return 0;
+	}
 	stats = collect(loader);
 	pthread_mutex_lock(&loader->lock);
 	takers = loader->takers.waiting_most ? loader->takers.waiting_most : 1;

@@ -109,6 +109,7 @@ static void close_when_at_any_batch_then_no_hang(void **state)
 			options_of(LMDBIO_ORDER_SHUFFLE, stop % 2 ? SMALL : 0);
 		struct lmdbio_loader *loader = loader_make(&options);
 		struct lmdbio_batch *batch = NULL;
+		char line[] = "what was there before";
 
 		if (stop)
 			assert_int_equal(loader_epoch(loader, stop), 0);
@@ -118,6 +119,8 @@ static void close_when_at_any_batch_then_no_hang(void **state)
 				loader_done(batch);
 		}
 		loader_close(loader);
+		assert_int_equal(loader_verdict(loader, line, sizeof(line)), 0);
+		assert_string_equal(line, "");
 		loader_done(batch);
 	}
 }
