@@ -186,8 +186,9 @@ struct lmdbio_batch {
 };
 
 /* Decodes one sample into `output` (decode_size bytes, zeroes at first). The loader calls it in
- * several threads at once. Returns 0 or an error of its own, but not MDB_NOTFOUND, which
- * lmdbio_loader_next() returns at the end of an epoch. */
+ * several threads at once. The function must not take a batch of its loader, begin or restore an
+ * epoch, or close the loader: these calls wait for it. Returns 0 or an error of its own, but not
+ * MDB_NOTFOUND, which lmdbio_loader_next() returns at the end of an epoch. */
 typedef int lmdbio_decode_fn(void *context, const struct lmdbio_sample *sample, void *output);
 
 /* 0 means the default for all fields but size and batch. Later versions add fields at the end. */

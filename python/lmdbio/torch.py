@@ -46,7 +46,9 @@ class AnnouncingSampler:
              'lsun' (both as 'order'), 'mmengine' (the n-th line of meta_info.txt), 'ase'
              (fairchem's .aselmdb), 'ocp' (Open Catalyst's .lmdb), 'deepmd' (DeePMD-kit's frames)
     name     a named database; None is the main one
-    lock     True takes up to four slots in each file's reader table, beside live writers
+    lock     True takes up to four slots in each file's reader table, beside live writers. The process that
+             iterates must then not have the data set open itself, unless with lock=False: LMDB opens a lock
+             file once in a process (<lmdb.h>). Its workers may
     ahead    records that are announced in front of the yielded one: this many at most, half as many
              at least; DataLoader's own prefetch_factor comes on top
 
