@@ -141,8 +141,8 @@ function bash_values(text, result) {
 	argument_split(text)
 	result = ""
 	if (place == "DATABASE")
-		words = "$(databases)"
-	else if (place == "PRESET" || place == "POLICY,...")
+		return "mapfile -t COMPREPLY < <(databases)"
+	if (place == "PRESET" || place == "POLICY,...")
 		words = "$(listed " (place == "PRESET" ? "presets" : "policies") ")"
 	if (words != "")
 		result = "mapfile -t COMPREPLY < <(compgen -W \"" words "\" -- \"$current\")"
@@ -151,6 +151,28 @@ function bash_values(text, result) {
 	else if (place == "DIR")
 		result = "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- \"$current\")"
 	return result == "" ? ":" : result
+}
+
+# Prints a function that prints the names of the databases that begin with the current word. compgen -W would
+# execute "$(command)" in a name, and so would the completed line: names are quoted, and inside of quotes that the
+# user has begun there are only names that need nothing more.
+function bash_databases() {
+	print "\tdatabases() {"
+	print "\t\tlocal name quoted quote= typed=$current"
+	print "\t\t[[ $current != [\\'\\\"]* ]] || quote=1 typed=${current:1}"
+	print "\t\tfor word in \"${COMP_WORDS[@]:1}\"; do"
+	print "\t\t\tword=${word/#\\~\\//$HOME/}"
+	print "\t\t\tword=${word//\\\\/}"
+	print "\t\t\t[[ -e $word ]] && lmdbio-dump --list -- \"$word\" 2> /dev/null"
+	print "\t\tdone | while IFS= read -r name; do"
+	print "\t\t\tprintf -v quoted %q \"$name\""
+	print "\t\t\tif [[ -z $quote ]]; then"
+	print "\t\t\t\t[[ $name == \"$typed\"* || $quoted == \"$typed\"* ]] && printf '%s\\n' \"$quoted\""
+	print "\t\t\telif [[ $name == \"$typed\"* && ${quoted//\\\\ / } == \"$name\" ]]; then"
+	print "\t\t\t\tprintf '%s\\n' \"$name\""
+	print "\t\t\tfi"
+	print "\t\tdone"
+	print "\t}"
 }
 
 # Returns the names of an option, for a case: "-t | --to".
@@ -175,8 +197,7 @@ function bash_print(i, all) {
 	print "\tfi"
 	for (i = 1; i <= options; i++) {
 		if (argument[i] ~ /DATABASE/)
-			print "\tdatabases() { for word in \"${COMP_WORDS[@]:1}\"; do [[ -e $word ]] &&" \
-				" lmdbio-dump --list -- \"$word\" 2> /dev/null; done; }"
+			bash_databases()
 		if (argument[i] ~ /PRESET/)
 			print "\tlisted() { " command " --list 2> /dev/null |" \
 				" awk -v part=\"$1:\" '/:$/ { here = $0 == part; next } here { print $1 }'; }"

@@ -84,8 +84,11 @@ HEADER=END
  value
 DATA=END
 DUMP
-mkdir db folder
+mkdir db folder odd "o dd"
 mdb_load -f records db
+sed "s/=pictures/=\$(touch executed)/; s/=labels/=two words/" records > odd.records
+mdb_load -f odd.records odd
+mdb_load -f odd.records "o dd"
 # "LINE|WORDS"; the first word of LINE is the command.
 cat > expected <<'LINES'
 lmdbio-run --io=|auto direct pread
@@ -104,6 +107,9 @@ lmdbio-convert --root fo|folder
 lmdbio-convert recor|records
 lmdbio-dump db --subdb=|labels pictures
 lmdbio-stat db -s pic|pictures
+lmdbio-dump odd -s |$(touch executed) two words
+lmdbio-dump odd --subdb two\ w|two words
+lmdbio-stat o\ dd -s tw|two words
 lmdbio-sim --preset=scen|scenario1 scenario2 scenario3 scenario4
 lmdbio-sim --policy=dee|deepio deepio-ordered
 lmdbio-top --sort=|pid program queue requests storage values wait
@@ -115,9 +121,11 @@ done < expected > known
 cut -d'|' -f1 known > lines
 cut -d'|' -f2 known > meant
 for shell in $shells; do
-	# fish puts the option in front of a directory's name.
-	python3 "$words" "$shell" . < lines | sed 's:/\( \|$\):\1:g; s/--[a-z]*=folder/folder/' > found
+	# fish puts the option in front of a directory's name; zsh quotes words.
+	python3 "$words" "$shell" . < lines | sed 's:/\( \|$\):\1:g; s/--[a-z]*=folder/folder/; s/\\//g' > found
 	same "${shell}_completes_what_an_option_takes" meant found
+	judge "${shell}_executes_no_name_of_a_database" test ! -e executed
+	rm -f executed
 done
 
 # --- a manual page and a table of options that differ are refused ---
