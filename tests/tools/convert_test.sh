@@ -54,6 +54,9 @@ for number in $(seq 0 "$stride" $((${TESTS_LONG:+60} + 6))); do
 
 	"$convert" -q --relayout --verify --chunk-size=64k "db$number" "$c"
 	judge "relaid_database_${number}_is_sound" "$check" -q --no-order "$c"
+	"$convert" -q "db$number" "$back.zst"
+	status "relaid_database_${number}_is_verified_against_a_file" 0 "$convert" -q --verify "$back.zst" "$c"
+	rm "$back.zst"
 	"$stat" --all-info "$c" > stat.found
 	judge "relaid_database_${number}_has_no_value_across" sh -c \
 		"! grep 'across a border' stat.found | grep -v ': 0 of '"
