@@ -108,8 +108,6 @@ int stat_container(const char *path, json_t **json)
 		rc = io_open_container(&container, &file, NULL);
 		if (!rc)
 			rc = show(&container, json);
-		else if (rc == MDB_INVALID && json)
-			rc = 0;
 		io_close(&container);
 		io_close(&file);
 	}

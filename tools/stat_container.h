@@ -7,8 +7,7 @@
 
 /* Shows the container at `path` (or in that directory): its ratio, and one line for each chunk.
  * Prints them, or puts them into *json if `json` is not NULL; *json stays NULL for a data file that
- * is no container. Returns 0, MDB_INVALID if it is no container (only without json), or as
- * io_open_container(). */
+ * is no container. Returns 0, MDB_INVALID if it is no container, or as io_open_container(). */
 int stat_container(const char *path, json_t **json);
 
 #endif

@@ -131,6 +131,10 @@ rc=0
 "$tool" --chunks known > out 2> err || rc=$?
 judge chunks_of_a_plain_file_fail test $rc -eq 2
 judge chunks_of_a_plain_file_say_so grep -q 'known: --chunks is for containers' err
+rc=0
+"$tool" --chunks --json known > out 2> err || rc=$?
+judge chunks_of_a_plain_file_fail_as_json test $rc -eq 2 -a ! -s out
+judge chunks_of_a_plain_file_say_so_as_json grep -q 'known: --chunks is for containers' err
 convert=$top_builddir/tools/lmdbio-convert
 if [ -x "$convert" ]; then
 	"$testdb" --flags=plain,mixed,keys300 source > /dev/null
