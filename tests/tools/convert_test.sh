@@ -143,6 +143,18 @@ import json
 s = json.load(open("json"))
 assert s["schema"] == "lmdbio-convert/1" and s["written"] is True and s["exit_status"] == 0
 assert s["records"] == 6000 and s["data_bytes"] > s["file_bytes"] > 0 and s["chunks"] > 1'
+"$convert" --json -v --to=lmdb --relayout large pages > json 2> err
+judge records_that_are_not_counted_are_null "$python" -c '
+import json
+s = json.load(open("json"))
+assert s["records"] is None and s["target_form"] == "lmdb" and s["written"] is True'
+judge records_that_are_not_counted_are_not_told sh -c '! grep " records" err'
+"$convert" --json -q --verify large json.zst > json
+judge verifying_alone_takes_time "$python" -c '
+import json
+s = json.load(open("json"))
+assert s["records"] is None and s["verified"] is True and s["seconds"] > 0'
+rm -r pages
 cp -r large "$(printf 'odd "\\\n\377')"
 "$convert" --json -q "$(printf 'odd "\\\n\377')" odd.zst > json
 judge json_of_an_odd_name_is_parsed "$python" -c 'import json; json.load(open("json"))'

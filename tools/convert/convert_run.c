@@ -356,6 +356,9 @@ static int run_conversion(struct convert *convert, struct target *target, struct
 		rc = convert->to == FORM_LMDB ? run_unpack(convert, target, source, result)
 					      : run_pack(convert, target, source, result);
 	result->seconds_ns = clock_now() - since;
+	/* Pages that are copied as they are, or moved, are not looked into. */
+	result->counted = !rc && (is_import(convert->from) || convert->rewrite ||
+				  convert->to == FORM_CONTAINER);
 	progress_clear(&convert->progress);
 	return rc;
 }
@@ -409,10 +412,12 @@ static int run_steps(struct convert *convert, struct target *target, struct sour
 static int run_verify_only(struct convert *convert, struct target *target, struct source *source,
 			   struct convert_result *result)
 {
+	uint64_t since = clock_now();
 	struct stat st;
 	int rc = convert->rewrite ? rewrite_run(convert, source, target->path, target->path, true)
 				  : verify_run(convert, source, target, target->path);
 
+	result->seconds_ns = clock_now() - since;
 	result->verified = !rc;
 	if (!stat(target->path, &st))
 		result->file = (uint64_t)st.st_size;

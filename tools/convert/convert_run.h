@@ -14,8 +14,10 @@ struct convert_result {
 	uint64_t resumed;    /* bytes of data that existed before */
 	uint64_t chunks;     /* of a container that was written */
 	uint64_t txnid;      /* of the source's snapshot */
-	uint64_t seconds_ns; /* nanoseconds of the conversion, without verification */
+	uint64_t seconds_ns; /* nanoseconds of the conversion, without verification; if the target
+				was only verified, of that */
 	bool relaid;
+	bool counted;  /* the conversion has counted all records */
 	bool verified; /* all was read back and compared */
 	bool written;  /* the target was written; else only verified */
 	bool busy;     /* a writer changed the source meanwhile */

@@ -29,9 +29,11 @@ void summary_tell(const struct convert *convert, const struct convert_result *re
 			(unsigned long long)convert->skipped);
 	if (convert->verbose < 2)
 		return;
-	fprintf(stderr, "lmdbio-convert: %.1f s, %s/s, %llu records%s\n", seconds,
-		tool_size_text(seconds > 0 ? (uint64_t)((double)result->data / seconds) : 0, rate),
-		(unsigned long long)convert->records, result->verified ? ", verified" : "");
+	fprintf(stderr, "lmdbio-convert: %.1f s, %s/s", seconds,
+		tool_size_text(seconds > 0 ? (uint64_t)((double)result->data / seconds) : 0, rate));
+	if (result->counted)
+		fprintf(stderr, ", %llu records", (unsigned long long)convert->records);
+	fprintf(stderr, "%s\n", result->verified ? ", verified" : "");
 	if (result->resumed)
 		fprintf(stderr, "lmdbio-convert: %s were there already\n",
 			tool_size_text(result->resumed, data));
@@ -104,7 +106,10 @@ void summary_json(const struct convert *convert, const struct convert_result *re
 	put_number("file_bytes", result->file);
 	put_number("resumed_bytes", result->resumed);
 	put_number("chunks", result->chunks);
-	put_number("records", convert->records);
+	if (result->counted)
+		put_number("records", convert->records);
+	else
+		printf(",\"records\":null");
 	put_number("skipped", convert->skipped);
 	put_number("damaged", convert->damaged);
 	put_number("txnid", result->txnid);
