@@ -270,6 +270,12 @@ if [ "$(id -u)" -eq 0 ]; then
 		# shellcheck disable=SC2086
 		status source_without_a_lock_file_is_read 0 $theirs -q unlocked open/x.zst
 		judge source_without_a_lock_file_is_the_same cmp open/x.zst level3.zst
+		cp level3.zst stuck.zst
+		chmod 644 stuck.zst
+		# shellcheck disable=SC2086
+		status rm_in_a_directory_of_another_user_is_2 2 $theirs -q --rm stuck.zst open/stuck.mdb
+		says rm_in_a_directory_of_another_user_says_what_is_done 'stuck.zst: it cannot be removed (Permission denied): the target is whole'
+		judge rm_in_a_directory_of_another_user_has_the_target cmp open/stuck.mdb $data
 	fi
 	if unshare -m true 2> /dev/null; then
 		mkdir ro

@@ -4,6 +4,7 @@
 #include "convert_in_use.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,7 +55,11 @@ static int unchanged_remove(const struct source *source)
 		return convert_refuse(source->file,
 				      "it was written to meanwhile, and is not removed");
 	if (unlink(source->file))
-		return convert_fail(source->file, errno);
+		return convert_refuse(
+			source->file,
+			"it cannot be removed (%s): the target is whole and verified, "
+			"remove this file yourself",
+			strerror(errno));
 	if (source->lock)
 		(void)unlink(source->lock);
 	return 0;
