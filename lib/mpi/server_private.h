@@ -159,7 +159,8 @@ int server_set_open(struct server *server, const char *path);
 /* Whether the file is still what it was when the set was made. */
 bool server_set_holds(const struct server_set *set);
 void server_sets_close(struct server *server);
-/* Writes a line of text about each set. Returns the length, cut to what `size` holds. */
+/* Writes a line of text about each set; if `size` does not hold all lines, a last line has the
+ * number of those that are missing. Returns the length. */
 size_t server_sets_report(const struct server *server, char *text, size_t size);
 /* The same as a table with a head line. */
 size_t server_sets_table(const struct server *server, char *text, size_t size);

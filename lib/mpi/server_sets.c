@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,56 +284,82 @@ void server_sets_close(struct server *server)
 	}
 }
 
+/* A text of lines in a buffer that may be too small for all of them. */
+struct lines {
+	char *text;
+	size_t size, used, missing; /* bytes, bytes, lines */
+};
+
+enum { LINES_LAST = 48 /* bytes of the line that says how many lines are missing */ };
+
+/* Adds a line, or only counts it if it does not fit. */
+__attribute__((format(printf, 2, 3))) static void lines_add(struct lines *lines, const char *format,
+							    ...)
+{
+	va_list values;
+	int n;
+
+	va_start(values, format);
+	n = vsnprintf(lines->text + lines->used, lines->size - lines->used, format, values);
+	va_end(values);
+	if (lines->missing || n < 0 || lines->used + (size_t)n + LINES_LAST > lines->size)
+		lines->missing++;
+	else
+		lines->used += (size_t)n;
+}
+
+static size_t lines_end(struct lines *lines)
+{
+	if (lines->missing)
+		lines->used += (size_t)snprintf(lines->text + lines->used, LINES_LAST,
+						"... and %zu more\n", lines->missing);
+	return lines->used;
+}
+
 size_t server_sets_report(const struct server *server, char *text, size_t size)
 {
-	size_t used = 0;
+	struct lines lines = {.text = text, .size = size};
 
-	for (const struct server_set *set = server->sets; set && used < size; set = set->next) {
-		int n = snprintf(
-			text + used, size - used,
-			"%s: node %d of %d holds %" PRIu64 " of %" PRIu64 " MiB; %" PRIu64
-			" MiB from storage in %" PRIu64 " requests, %" PRIu64
-			" MiB from the local disk (%" PRIu64 " chunks were not had there), %" PRIu64
-			" MiB from other nodes, %" PRIu64 " MiB straight into huge pages, %" PRIu64
-			" MiB to other nodes; %" PRIu64 " chunks read past a late node, %" PRIu64
-			" left to the programs\n",
-			set->path, server->place.node, server->place.nodes,
-			arena_used(set->arena) >> 20, set->identity.size >> 20,
-			set->counts.read_bytes >> 20, set->counts.read_requests,
-			set->counts.local_bytes >> 20, set->counts.missed,
-			set->counts.asked_bytes >> 20, set->counts.placed_bytes >> 20,
-			set->counts.answered_bytes >> 20, set->counts.alone, set->counts.refused);
-
-		used += n > 0 ? (size_t)n : 0;
-	}
-	return used < size ? used : size - 1;
+	for (const struct server_set *set = server->sets; set; set = set->next)
+		lines_add(&lines,
+			  "%s: node %d of %d holds %" PRIu64 " of %" PRIu64 " MiB; %" PRIu64
+			  " MiB from storage in %" PRIu64 " requests, %" PRIu64
+			  " MiB from the local disk (%" PRIu64
+			  " chunks were not had there), %" PRIu64 " MiB from other nodes, %" PRIu64
+			  " MiB straight into huge pages, %" PRIu64 " MiB to other nodes; %" PRIu64
+			  " chunks read past a late node, %" PRIu64 " left to the programs\n",
+			  set->path, server->place.node, server->place.nodes,
+			  arena_used(set->arena) >> 20, set->identity.size >> 20,
+			  set->counts.read_bytes >> 20, set->counts.read_requests,
+			  set->counts.local_bytes >> 20, set->counts.missed,
+			  set->counts.asked_bytes >> 20, set->counts.placed_bytes >> 20,
+			  set->counts.answered_bytes >> 20, set->counts.alone, set->counts.refused);
+	return lines_end(&lines);
 }
 
 size_t server_sets_table(const struct server *server, char *text, size_t size)
 {
-	size_t used = (size_t)snprintf(
-		text, size, "%-7s %8s %8s %8s %8s %8s %9s %8s %8s %8s %8s %8s  %s\n", "NODE",
-		"HELD", "OF MiB", "STORAGE", "REQUESTS", "DISK", "NOT THERE", "PEERS", "HUGE",
-		"TO PEERS", "LATE", "LEFT", "DATA SET");
+	struct lines lines = {.text = text, .size = size};
 
-	for (const struct server_set *set = server->sets; set && used < size; set = set->next) {
+	lines_add(&lines, "%-7s %8s %8s %8s %8s %8s %9s %8s %8s %8s %8s %8s  %s\n", "NODE", "HELD",
+		  "OF MiB", "STORAGE", "REQUESTS", "DISK", "NOT THERE", "PEERS", "HUGE", "TO PEERS",
+		  "LATE", "LEFT", "DATA SET");
+	for (const struct server_set *set = server->sets; set; set = set->next) {
 		const struct server_counts *counts = &set->counts;
 		char node[24];
-		int n;
 
 		snprintf(node, sizeof(node), "%d/%d", server->place.node, server->place.nodes);
-		n = snprintf(text + used, size - used,
-			     "%-7s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
-			     " %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
-			     " %8" PRIu64 "  %s\n",
-			     node, arena_used(set->arena) >> 20, set->identity.size >> 20,
-			     counts->read_bytes >> 20, counts->read_requests,
-			     counts->local_bytes >> 20, counts->missed, counts->asked_bytes >> 20,
-			     counts->placed_bytes >> 20, counts->answered_bytes >> 20,
-			     counts->alone, counts->refused, set->path);
-		used += n > 0 ? (size_t)n : 0;
+		lines_add(&lines,
+			  "%-7s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+			  " %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+			  " %8" PRIu64 "  %s\n",
+			  node, arena_used(set->arena) >> 20, set->identity.size >> 20,
+			  counts->read_bytes >> 20, counts->read_requests,
+			  counts->local_bytes >> 20, counts->missed, counts->asked_bytes >> 20,
+			  counts->placed_bytes >> 20, counts->answered_bytes >> 20, counts->alone,
+			  counts->refused, set->path);
 	}
-	return used < size ? used : size - 1;
+	return lines_end(&lines);
 }
 
 static bool is_in_use(const struct server *server, const struct server_set *set, uint64_t now)

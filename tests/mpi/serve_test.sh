@@ -121,6 +121,26 @@ equal "set_that_is_named_twice_is_kept_once" 1 "$(at 0 "$serve" --status | grep 
 at 0 "$serve" --stop
 wait "$served"
 equal "set_that_is_named_twice_is_served" 0 "$(grep -c 'not served' "$scratch/serve.log")"
+# The status is one message: rows that do not fit into it are counted.
+make_set small 3 10
+long=$scratch/long
+for ((i = 0; i < 14; i++)); do
+	long=$long/$(printf '%0230d' "$i")
+done
+mkdir -p "$long"
+for ((i = 10; i < 40; i++)); do
+	cp "$scratch/backing/small/data.mdb" "$long/$i.mdb"
+done
+serve_start 1 "$long"/*.mdb
+for ((i = 0; i < 600; i++)); do
+	at 0 "$serve" --status >"$scratch/out"
+	! tail -n 1 "$scratch/out" | grep -q '^\.\.\. and' || break
+	sleep 0.05
+done
+at 0 "$serve" --stop
+wait "$served"
+rows=$(grep -c '^0/1 .*/[1-3][0-9].mdb$' "$scratch/out")
+equal "status_has_whole_rows_and_the_number_of_the_others" "... and $((30 - rows)) more" "$(tail -n 1 "$scratch/out")"
 serve_start 1 --memory=1M "$set_path"
 at 0 "$serve" --stop
 wait "$served"
