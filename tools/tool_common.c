@@ -191,7 +191,7 @@ void tool_version(const struct tool *tool)
 
 static void complain(const struct tool *tool, const char *format, va_list arguments)
 {
-	char line[PATH_MAX + 1024]; /* the fault follows the path */
+	char line[4 * PATH_MAX]; /* the fault follows the path, or two */
 
 	vsnprintf(line, sizeof(line), format, arguments);
 	fprintf(stderr, "%s: %s\n", tool->name, line);

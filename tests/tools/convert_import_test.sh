@@ -152,6 +152,10 @@ judge link_out_of_the_tree_is_a_record test "$(mdb_stat -n outer.mdb | sed -n 's
 echo "$PWD/secret 1" > list
 status absolute_path_in_a_list_is_refused 2 "$convert" -q --from=caffe list none.d
 says absolute_path_in_a_list_names_line_and_option "line 1: '$PWD/secret' leads out of this directory; --outside"
+printf '/%0600d 1\n' 0 > list
+told long_path_in_a_list_keeps_the_reason 2 "000' leads out of this directory; --outside allows that" \
+	"$convert" -q --from=caffe list none.d
+echo "$PWD/secret 1" > list
 status absolute_path_in_a_list_is_allowed 0 "$convert" -q --outside --from=caffe list absolute.mdb
 printf 'in/file 1\nin/../../secret 2\n' > list
 status dots_in_a_list_are_refused 2 "$convert" -q --from=caffe --root=stranger list none.d

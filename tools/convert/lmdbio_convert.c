@@ -20,6 +20,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -142,7 +143,7 @@ int convert_fail(const char *path, int rc)
 
 int convert_refuse(const char *path, const char *format, ...)
 {
-	char text[512];
+	char text[2 * PATH_MAX]; /* the fault follows the path that it is of */
 	va_list arguments;
 
 	va_start(arguments, format);
