@@ -165,7 +165,8 @@ struct snapshot snapshot_ahead(const struct snapshot *snapshot)
 	ahead.watch = NULL;
 	ahead.view.nowait = true;
 	ahead.view.store = snapshot->view.runs;
-	ahead.view.sure = NULL;
+	/* No page is taken without a call (window_locate()). */
+	ahead.view.sure = ahead.view.store ? store_sure(ahead.view.store) : NULL;
 	return ahead;
 }
 

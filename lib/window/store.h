@@ -433,6 +433,9 @@ bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t leng
 /* Where the window shows the file: waits for bytes that are not known to be in memory. Returns 0 or
  * the errno of a read that failed. Any thread, no lock. */
 int store_assure(struct store *store, uint64_t offset, uint64_t length);
+/* For a look-ahead, before it looks at bytes that store_covers() has promised: if they show the file
+ * and cannot be read, returns EIO. The program may never touch them. Any thread, no lock. */
+int store_assure_ahead(struct store *store, uint64_t offset, uint64_t length);
 
 /* Whether a page's neighbours come with it when a program waits for it. Any thread, no lock. */
 bool store_reads_around(struct store *store);

@@ -45,8 +45,7 @@ bool borders_are_many(const struct store *store)
 	       (more >= 0 && store->shown.borders >= most / WINDOW_SHARE);
 }
 
-/* Whether a block shows the arena. */
-static bool shows_arena(const struct store *store, uint64_t block)
+bool shows_arena(const struct store *store, uint64_t block)
 {
 	uint64_t chunk = block / ARENA_BLOCKS;
 

@@ -194,6 +194,8 @@ void chunk_span(const struct store *store, uint64_t chunk, uint64_t *start, uint
  * Returns false if the kernel refuses: the map stays as it is, and right; the chunks of the arena
  * that it shows must then stay pinned. */
 bool show_file_whole(const struct store *store);
+/* Whether a block shows the arena. Without the lock: whether it did a moment ago. */
+bool shows_arena(const struct store *store, uint64_t block);
 /* Whether a chunk is half of a huge page that the window can show with one entry. */
 bool is_half(const struct store *store, uint64_t chunk);
 /* Shows the blocks [first, end) of a pinned chunk, all of which are published. Returns false if the

@@ -397,6 +397,26 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length)
 	return rc;
 }
 
+/* What the page cache was found to hold may have holes: samples stand for the pages between them. */
+int store_assure_ahead(struct store *store, uint64_t offset, uint64_t length)
+{
+	uint64_t end = offset + length;
+	int rc = 0;
+
+	if (store->packed)
+		return 0;
+	for (offset &= ~(uint64_t)(ARENA_BLOCK - 1); !rc && offset < end; offset += ARENA_BLOCK) {
+		if (store_is_sure(store->granted.sure, offset) ||
+		    shows_arena(store, block_of(offset)))
+			continue;
+		rc = touch(store, offset);
+		if (!rc)
+			mark_sure(store, offset, offset + ARENA_BLOCK);
+	}
+	sure_failed(store, rc);
+	return rc;
+}
+
 bool store_begins(struct store *store)
 {
 	bool passes = store_shows_file(store);

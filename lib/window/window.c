@@ -187,7 +187,9 @@ static inline __attribute__((always_inline)) int bring_assured(struct window_vie
 	uint64_t offset = number << view->page_shift, length = count << view->page_shift;
 	int rc = bring(view, store, offset, length, tree);
 
-	if (!rc && view->sure)
+	if (!rc && view->nowait)
+		rc = store ? store_assure_ahead(store, offset, length) : 0;
+	else if (!rc && view->sure)
 		rc = assure(view, view->sure, offset, length, !tree && count >= WINDOW_RUN_MIN);
 	else if (!rc)
 		rc = assure_at_rest(store, offset, length);
