@@ -87,8 +87,14 @@ int env_reader_list(MDB_env *env, MDB_msg_func *func, void *context)
 			  : env->origin->call.mdb_reader_list(env->orig, func, context);
 }
 
+/* The parent's original would take a slot of this process for a dead one's: the kernel reports no
+ * lock of the process that asks. */
 int env_reader_check(MDB_env *env, int *dead)
 {
+	int rc = env_is_parents(env) ? env_adopt(env) : 0;
+
+	if (rc)
+		return rc;
 	return env->later ? later_reader_check(env, dead)
 			  : env->origin->call.mdb_reader_check(env->orig, dead);
 }

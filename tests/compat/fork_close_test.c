@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks that a forked child that closes its parent's environment keeps the locks and the reader
- * slot of an environment that it has opened itself on the same data set.
+/* Checks that a forked child that closes its parent's environment, or checks its reader table, keeps
+ * the locks and the reader slot of an environment that it has opened itself on the same data set.
  */
 #include "habit_data.h"
 
@@ -84,9 +84,46 @@ static void child_keeps_its_snapshot_when_it_closes_its_parents_environment(void
 	}
 }
 
+static int child_checks_its_parents(void *context)
+{
+	MDB_env *own;
+	MDB_txn *txn;
+	struct both *both = context;
+	int dead, rc = mdb_env_create(&own);
+
+	if (!rc)
+		rc = mdb_env_open(own, both->path, both->flags, 0);
+	if (!rc)
+		rc = mdb_txn_begin(own, NULL, MDB_RDONLY, &txn);
+	if (!rc)
+		rc = mdb_reader_check(both->parents, &dead);
+	if (rc || dead || readers_count(both->parents) != 2)
+		return rc ? rc : 1;
+	mdb_txn_abort(txn);
+	mdb_env_close(own);
+	mdb_env_close(both->parents);
+	return 0;
+}
+
+static void child_keeps_its_slot_when_it_checks_its_parents_environment(void **state)
+{
+	struct both both = {.path = data_make("data"), .flags = MDB_RDONLY};
+
+	(void)state;
+	assert_int_equal(mdb_env_create(&both.parents), 0);
+	assert_int_equal(mdb_env_open(both.parents, both.path, both.flags, 0), 0);
+	assert_int_equal(mdb_txn_begin(both.parents, NULL, MDB_RDONLY, &both.txn), 0);
+	assert_int_equal(child_run(child_checks_its_parents, &both), 0);
+	mdb_txn_abort(both.txn);
+	mdb_env_close(both.parents);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			child_keeps_its_slot_when_it_checks_its_parents_environment, room_begin,
+			room_end),
 		cmocka_unit_test_setup_teardown(
 			child_keeps_its_snapshot_when_it_closes_its_parents_environment, room_begin,
 			room_end),
