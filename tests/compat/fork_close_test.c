@@ -27,6 +27,7 @@ static int child_closes_its_parents(void *context)
 	char byte;
 	int rc = mdb_env_create(&own);
 
+	close(both->go[1]); /* so that the child ends if its parent fails */
 	if (!rc)
 		rc = mdb_env_open(own, both->path, both->flags, 0);
 	if (!rc)
