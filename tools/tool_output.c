@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,15 +31,34 @@ void tool_output_spare(const char *data_set)
 	output.spared = data_set;
 }
 
-static bool is_spared(const struct stat *st)
+static bool is_file(const char *directory, const char *name, const char *end, const struct stat *st)
 {
-	char *name = output.spared ? tool_data_name(output.spared) : NULL;
-	struct stat data;
-	bool found = name && !stat(name, &data) && data.st_dev == st->st_dev &&
-		     data.st_ino == st->st_ino;
+	char path[PATH_MAX];
+	struct stat found;
 
-	free(name);
-	return found;
+	return snprintf(path, sizeof(path), "%s%s%s", directory, name, end) < PATH_MAX &&
+	       !stat(path, &found) && found.st_dev == st->st_dev && found.st_ino == st->st_ino;
+}
+
+/* Returns which file of the data set this is, or NULL. */
+static const char *spared_as(const struct stat *st)
+{
+	char *data = output.spared ? tool_data_name(output.spared) : NULL;
+	const char *what = NULL;
+
+	if (!data)
+		return NULL;
+	if (is_file("", data, "", st)) {
+		what = "the data set";
+	} else if (is_file("", data, "-lock", st)) {
+		what = "the lock file of the data set";
+	} else if (!strcmp(basename(data), "data.mdb")) {
+		*basename(data) = 0;
+		if (is_file(data, "lock.mdb", "", st))
+			what = "the lock file of the data set";
+	}
+	free(data);
+	return what;
 }
 
 /* Says what the user can do about a file that cannot be written. */
@@ -141,6 +161,7 @@ static int output_open(const struct tool *tool, const char *path)
 {
 	int rc = output_path_find(&output.path, path), fd = -1;
 	struct stat st, *like = NULL;
+	const char *spared;
 
 	if (rc == OUTPUT_PATH_PLANTED) {
 		tool_complain(tool, "%s: another user may have put it there: name another file",
@@ -156,8 +177,9 @@ static int output_open(const struct tool *tool, const char *path)
 		output_failed(tool, rc);
 		return -1;
 	}
-	if (like && is_spared(like)) {
-		tool_complain(tool, "%s: it is the data set that is read: name another file", path);
+	spared = like ? spared_as(like) : NULL;
+	if (spared) {
+		tool_complain(tool, "%s: it is %s that is read: name another file", path, spared);
 		return -1;
 	}
 	if ((!like || is_replaceable(like)) && partial_make(like, &fd) == PARTIAL_BUSY) {

@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-/* Names the data set that the command reads: its data file is refused as the output file. */
+/* Names the data set that the command reads: its data file and its lock file are refused as the
+ * output file. Programs that have the lock file open would not see those that find another. */
 void tool_output_spare(const char *data_set);
 
 /* Makes standard output the file `path`. The output goes to ".NAME.lmdbio-partial" beside it, which

@@ -73,6 +73,14 @@ for output in data.mdb second link; do
 		"$tool" -f "read/$output" read
 	judge "dump_over_the_data_set_by_${output}_keeps_it" cmp read/data.mdb db2/data.mdb
 done
+cp read/data.mdb single.mdb
+"$tool" read > /dev/null
+"$tool" -n single.mdb > /dev/null
+for output in read/lock.mdb single.mdb-lock; do
+	told "dump_over_${output}_is_refused" 2 'it is the lock file of the data set that is read: name another file' \
+		"$tool" -f "$output" "${output%[/-]lock*}"
+	judge "dump_over_${output}_keeps_it" test "$(wc -c < "$output")" -eq 8192
+done
 judge dump_over_a_file_keeps_its_mode test "$(stat -c %a kept)" = 640
 judge dump_into_a_file_leaves_nothing_beside_it test -z "$(find . -name '.*lmdbio-partial')"
 # Without a standard stream: the output file must not become one.
