@@ -282,6 +282,10 @@ if [ "$(id -u)" -eq 0 ]; then
 		status read_only_target_is_refused 2 unshare -m sh -c "
 			mount -t tmpfs -o ro none ro && exec '$convert' large ro/x.zst"
 		says read_only_target_says_why 'Read-only file system'
+		status rm_on_a_read_only_file_system_is_2 2 unshare -m sh -c "
+			mount --bind large ro && mount -o remount,ro,bind ro && exec '$convert' -q --rm ro kept.zst"
+		says rm_on_a_read_only_file_system_says_what_is_done 'ro/data.mdb: it cannot be removed (Read-only file system): the target'
+		judge rm_on_a_read_only_file_system_has_the_target cmp kept.zst level3.zst
 	else
 		not_run read_only_target_is_refused "no mounts here"
 	fi

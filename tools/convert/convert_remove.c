@@ -47,6 +47,15 @@ int remove_judge(const struct convert *convert)
 	return rc;
 }
 
+/* Reports why a source stays that has been converted. */
+static int removal_fail(const struct source *source, int rc)
+{
+	return convert_refuse(source->file,
+			      "it cannot be removed (%s): the target is whole and verified, "
+			      "remove this file yourself",
+			      strerror(rc));
+}
+
 /* Removes the source if it is unchanged. A writer's last commit is in the file before the writer
  * releases its lock, so this checks while no program can open the environment. */
 static int unchanged_remove(const struct source *source)
@@ -55,11 +64,7 @@ static int unchanged_remove(const struct source *source)
 		return convert_refuse(source->file,
 				      "it was written to meanwhile, and is not removed");
 	if (unlink(source->file))
-		return convert_refuse(
-			source->file,
-			"it cannot be removed (%s): the target is whole and verified, "
-			"remove this file yourself",
-			strerror(errno));
+		return removal_fail(source, errno);
 	if (source->lock)
 		(void)unlink(source->lock);
 	return 0;
@@ -80,9 +85,11 @@ int remove_source(struct source *source, int target_fd)
 	if (source->form != FORM_LMDB)
 		return unchanged_remove(source);
 	source_let_go(source);
-	rc = in_use_tell(source, in_use_prevent(source->file, held));
-	if (!rc)
-		rc = unchanged_remove(source);
+	rc = in_use_prevent(source->file, held);
+	if (rc && rc != EBUSY)
+		rc = removal_fail(source, rc);
+	else
+		rc = rc ? in_use_tell(source, rc) : unchanged_remove(source);
 	in_use_allow(held);
 	return rc;
 }
