@@ -434,19 +434,28 @@ fail:
 }
 
 /* Refuses a container for writing. The original knows no containers and would make a data file
- * beside it, so it is not called either if the file cannot be judged. Returns 0 (none), EACCES or
- * an errno. */
-static int refuse_container(const char *path, unsigned flags)
+ * beside it, so it is not called either if the file cannot be judged. To close a descriptor of the
+ * data file would drop the program's own fcntl(2) locks on it. So a file of whole pages is only
+ * opened if the original has refused it (`invalid`). Returns 0 (none), EACCES or an errno. */
+static int refuse_container(const char *path, unsigned flags, bool invalid)
 {
+	enum { SMALLEST_PAGE = 4096 };
 	char *name = env_data_path(path, flags);
-	int fd, container = -1, rc;
+	int fd = -1, container = -1, rc = 0;
+	bool missing = false;
+	struct stat st;
 
 	if (!name)
 		return ENOMEM;
-	fd = open(name, O_RDONLY | O_CLOEXEC);
-	rc = fd < 0 && descriptor_is_short(errno) ? errno : 0;
+	errno = 0;
+	if (stat(name, &st))
+		missing = is_missing(-1, flags);
+	else if (S_ISREG(st.st_mode) && (invalid || st.st_size % SMALLEST_PAGE))
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 && (errno == EIO || descriptor_is_short(errno)))
+		rc = errno;
 	if (!rc)
-		rc = packed_find(name, fd, is_missing(fd, flags), &container);
+		rc = packed_find(name, fd, missing, &container);
 	if (fd >= 0)
 		close(fd);
 	if (container >= 0 && container != fd)
@@ -481,6 +490,7 @@ enum {
 static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	bool own = flags & MDB_RDONLY && !settings_get()->disable;
+	bool writes = env->mode == ENV_NEW && !settings_get()->disable && !(flags & MDB_RDONLY);
 	int rc;
 
 	if (env->mode == ENV_NEW && env->for_later.origin &&
@@ -488,10 +498,11 @@ static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_m
 		return rc;
 	if (env->mode == ENV_NEW && own && !(flags & ~(unsigned)OPEN_FLAGS))
 		return env_open_own(env, path, flags, mode);
-	if (env->mode == ENV_NEW && !settings_get()->disable && !(flags & MDB_RDONLY) &&
-	    (rc = refuse_container(path, flags)))
+	if (writes && (rc = refuse_container(path, flags, false)))
 		return rc;
 	rc = env->origin->call.mdb_env_open(env->orig, path, flags, mode);
+	if (rc == MDB_INVALID && writes && refuse_container(path, flags, true) == EACCES)
+		return EACCES;
 	if (!rc && env->mode == ENV_NEW) {
 		env->mode = ENV_FORWARDED;
 		env_report(env, path,

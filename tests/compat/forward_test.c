@@ -315,6 +315,71 @@ static void copies_by_descriptor_hold_the_data(void **state)
 	}
 }
 
+/* An open file description's lock, which a process's own fcntl(2) locks exclude. */
+static bool is_locked(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+
+	assert_int_equal(fcntl(fd, F_OFD_GETLK, &lock), 0);
+	return lock.l_type != F_UNLCK;
+}
+
+static void locks_of_the_program_on_the_data_file_stay(void **state)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	MDB_dbi dbi;
+	int fd;
+
+	(void)state;
+	mdb_env_close(env);
+	fd = open(room_path("data/data.mdb"), O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_SETLK, &lock), 0);
+	assert_int_equal(mdb_env_create(&env), 0);
+	assert_int_equal(mdb_env_open(env, room_path("data"), 0, 0644), 0);
+	assert_true(is_locked(fd));
+	assert_int_equal(mdb_txn_commit(begin(NULL, NULL, 0, &dbi)), 0);
+	assert_true(is_locked(fd));
+	close(fd);
+}
+
+static void container_of_any_size_is_refused(void **state)
+{
+	static const char start[] = "\x5c\x2a\x4d\x18....lmdbio";
+	const char *path = room_path("container");
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	(void)state;
+	assert_int_equal(write(fd, start, sizeof(start) - 1), sizeof(start) - 1);
+	for (off_t size = 8191; size <= 8192; size++) {
+		mdb_env_close(env);
+		assert_int_equal(ftruncate(fd, size), 0);
+		assert_int_equal(mdb_env_create(&env), 0);
+		assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0644), EACCES);
+	}
+	close(fd);
+}
+
+static void pipe_in_place_of_the_data_file_is_an_error(void **state)
+{
+	enum { HANG = 300 }; /* seconds */
+	const char *path = room_path("pipe");
+	MDB_env *orig;
+	int rc;
+
+	(void)state;
+	mdb_env_close(env);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(lmdbio_orig_mdb_env_create(&orig), 0);
+	rc = lmdbio_orig_mdb_env_open(orig, path, MDB_NOSUBDIR, 0644);
+	lmdbio_orig_mdb_env_close(orig);
+	assert_int_not_equal(rc, 0);
+	assert_int_equal(mdb_env_create(&env), 0);
+	alarm(HANG);
+	assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0644), rc);
+	alarm(0);
+}
+
 int main(void)
 {
 #define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_setup, room_teardown)
@@ -328,6 +393,9 @@ int main(void)
 		IN_A_ROOM(assert_function_is_taken_and_taken_back),
 		IN_A_ROOM(version_is_the_originals),
 		IN_A_ROOM(copies_by_descriptor_hold_the_data),
+		IN_A_ROOM(locks_of_the_program_on_the_data_file_stay),
+		IN_A_ROOM(container_of_any_size_is_refused),
+		IN_A_ROOM(pipe_in_place_of_the_data_file_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
