@@ -222,14 +222,21 @@ bool is_cached_at(struct store *store, uint64_t offset)
 	return !mincore(store->file.base + offset, 4096, &page) && page & 1;
 }
 
+/* Whether samples may stand for the pages between them. Where the program touches these pages
+ * without a further question, samples must not once a read has failed. */
+static bool may_sample(const struct store *store)
+{
+	return store_shows_file(store) || !store_is_careful(store);
+}
+
 /* Whether all of a chunk is in the page cache. A look at each page costs half as much as the faults
  * for them. So after chunks that were found there in a row, most are sampled: densely enough to
  * find what is left of a failed request of the kernel. */
 static bool is_warm(struct store *store, uint64_t first, uint64_t last)
 {
 	struct store_warm *warm = &store->look.warm;
-	bool there = warm->row % LOOK_WHOLE ? is_tried(store, first, last)
-					    : is_cached(store, first, last);
+	bool there = warm->row % LOOK_WHOLE && may_sample(store) ? is_tried(store, first, last)
+								 : is_cached(store, first, last);
 
 	if (there && !warm->row)
 		warm->faults = faults_of_process();

@@ -344,6 +344,20 @@ static void chunk_when_a_read_has_failed_then_it_is_looked_at(void **state)
 	assert_false(is_left_to_cache(f, 6));
 }
 
+/* Samples stand for no other page then: that page may be one that cannot be read. */
+static void chunks_when_a_read_has_failed_then_each_page_is_looked_at(void **state)
+{
+	struct fixture *f = *state;
+
+	row_bring(f);
+	store_take_care(&f->first.store);
+	hole = 7 * ARENA_CHUNK + ARENA_CHUNK / 4 + 3 * ARENA_BLOCK;
+	for (unsigned chunk = 6; chunk < CHUNKS; chunk++)
+		assert_in_range(value_bring(f, chunk), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+	assert_true(is_left_to_cache(f, 6));
+	assert_false(is_left_to_cache(f, 7));
+}
+
 /* The end of the cached part is at most one look away. */
 static void chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_page(void **state)
 {
@@ -493,6 +507,7 @@ int main(void)
 		TOLD_CASE(chunks_when_at_random_parts_are_missing_then_looked_at_seldom),
 		TOLD_CASE(chunk_when_a_page_fault_has_read_then_it_is_looked_at_page_by_page),
 		TOLD_CASE(chunk_when_a_read_has_failed_then_it_is_looked_at),
+		TOLD_CASE(chunks_when_a_read_has_failed_then_each_page_is_looked_at),
 		TOLD_CASE(chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_page),
 		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
 		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
