@@ -128,7 +128,8 @@ static void signal_keep(struct program *program, int number)
 	if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
 		program->over = true;
 		program->status = EXIT_SIGNAL + number;
-	} else if (program->pid && (number == SIGUSR1 || number == SIGUSR2 || number == SIGALRM)) {
+	} else if (program->pid && (number == SIGUSR1 || number == SIGUSR2 || number == SIGALRM ||
+				    number == SIGCONT /* its process may be stopped */)) {
 		kill(program->pid, number);
 	}
 }
@@ -264,6 +265,9 @@ static void signal_take(void *context, const struct signalfd_siginfo *info)
 {
 	struct rank *rank = context;
 
+	/* The group was stopped, and perhaps this process alone was continued. */
+	if (info->ssi_signo == SIGCONT && rank->server > 0 && !rank->server_over)
+		kill(rank->server, SIGCONT);
 	if (info->ssi_signo == SIGCHLD)
 		children_take(rank);
 	else if (!rank->program.over)

@@ -131,8 +131,11 @@ void run_signals_each(int signals, void (*take)(void *context, const struct sign
 	struct signalfd_siginfo info;
 
 	run_witness_hear();
-	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		take(context, &info);
+		if (info.ssi_signo == SIGCONT)
+			run_witness_continue();
+	}
 	run_witness_settle();
 }
 

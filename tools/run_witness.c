@@ -147,19 +147,23 @@ void run_witness_settle(void)
 			witness.heard[number] = clock_now() + patience;
 }
 
-/* Returns whether a signal is pending for the witness, which waits for a processor. */
-static bool is_pending(int number)
+/* Looks at the witness in /proc. Returns whether a signal is pending for it. *stopped: it takes no
+ * signal until it is continued. */
+static bool is_pending(int number, bool *stopped)
 {
-	char line[128], *mask;
+	char line[128], *value;
 	unsigned long long bits = 0;
 	FILE *status;
 
+	*stopped = false;
 	snprintf(line, sizeof(line), "/proc/%d/status", (int)witness.pid);
 	status = fopen(line, "re");
 	while (status && fgets(line, sizeof(line), status)) {
-		mask = strchr(line, '\t');
-		if (mask && (!strncmp(line, "SigPnd:", 7) || !strncmp(line, "ShdPnd:", 7)))
-			bits |= strtoull(mask, NULL, 16);
+		value = strchr(line, '\t');
+		if (value && !strncmp(line, "State:", 6))
+			*stopped = value[1] == 'T';
+		if (value && (!strncmp(line, "SigPnd:", 7) || !strncmp(line, "ShdPnd:", 7)))
+			bits |= strtoull(value, NULL, 16);
 	}
 	if (status)
 		fclose(status);
@@ -170,14 +174,15 @@ bool run_witness_has(int number, bool *there)
 {
 	struct pollfd ready = {.fd = witness.words, .events = POLLIN};
 	uint64_t now = clock_now(), end = now + patience, longest = now + on_its_way;
-	bool has = false;
+	bool has = false, pending = false, stopped;
 
 	*there = number > 0 && number < SIGNALS;
 	while (*there) {
 		/* Checked before the words: the witness reports a signal before it stops being
 		 * pending. */
-		if (is_pending(number))
-			end = longest;
+		pending = is_pending(number, &stopped);
+		if (pending)
+			end = stopped ? now : longest;
 		run_witness_hear();
 		*there = witness.words >= 0;
 		now = clock_now();
@@ -188,7 +193,17 @@ bool run_witness_has(int number, bool *there)
 	}
 	if (*there)
 		witness.heard[number] = not_heard;
-	return has;
+	return has || (*there && pending);
+}
+
+void run_witness_continue(void)
+{
+	bool stopped = false;
+
+	if (witness.words >= 0)
+		(void)is_pending(SIGCONT, &stopped);
+	if (stopped)
+		kill(witness.pid, SIGCONT);
 }
 
 void run_witness_end(void)

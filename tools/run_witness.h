@@ -27,6 +27,10 @@ void run_witness_settle(void);
  * second for it: a sender may go from process to process. *there: whether there is a witness. */
 bool run_witness_has(int number, bool *there);
 
+/* Continues a witness that is stopped, after this process has been continued. Signals that a stopped
+ * witness got count at once. */
+void run_witness_continue(void);
+
 /* Ends the witness. */
 void run_witness_end(void);
 

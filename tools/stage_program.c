@@ -19,7 +19,7 @@
 
 /* Signals to pass on to the program, and SIGCHLD. The terminal's stops reach this process
  * directly. */
-static const int signals[] = {RUN_SIGNALS_PASSED, SIGCHLD, 0};
+static const int signals[] = {RUN_SIGNALS_PASSED, SIGCONT, SIGCHLD, 0};
 
 int stage_program_become(void *arguments)
 {

@@ -63,6 +63,10 @@ is_stopped() {
 	grep -q '^State:.T' "/proc/$1/status"
 }
 
+goes_on() {
+	! is_stopped "$1"
+}
+
 # has_taken PROCESS: no signal that was sent to it is pending.
 has_taken() {
 	! grep -q '^S[hi][dg]Pnd:.*[1-9a-f]' "/proc/$1/status"
@@ -118,6 +122,19 @@ forgets() {
 	answered "$1"
 }
 
+# continued NAME: the whole group is stopped, and then the command alone continued. The others go on with it.
+continued() {
+	kill -STOP -- "-$parent"
+	for stopped in $(pgrep -g "$parent"); do
+		await is_stopped "$stopped" || true
+	done
+	kill -CONT "$parent"
+	for stopped in $(pgrep -g "$parent"); do
+		judge "$1_and_goes_on" await goes_on "$stopped"
+	done
+	once "$1" had -- "-$parent"
+}
+
 # try NAME COMMAND...: the command starts the program that follows it.
 try() {
 	tried=$1
@@ -133,6 +150,8 @@ try() {
 	once "${tried}_passes_on_what_a_group_was_sent_that_the_program_has_left" later -- "-$parent"
 	begin "$@" python3 count.py
 	forgets "${tried}_passes_on_what_the_witness_was_sent_before"
+	begin "$@" python3 count.py
+	continued "${tried}_leaves_what_the_group_was_sent_after_it_alone_was_continued"
 	# The caller ignores SIGCHLD, so that the kernel reports a child's end only if lmdbio asks for that. The program
 	# inherits the caller's setting.
 	status "${tried}_ends_where_its_caller_ignores_the_end_of_children" 7 \

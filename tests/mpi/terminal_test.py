@@ -263,6 +263,18 @@ def stop_at_once(lmdbio_run):
     equal(10, terminal.status())
 
 
+def key_late(lmdbio_run):
+    """Holds the witness when a key's signal comes: lmdbio-run must not take it for one that it alone got."""
+    terminal = Terminal(program(lmdbio_run, COUNT))
+    terminal.until("ready")
+    with held(witness_of(terminal.process)):
+        terminal.type("\x03")
+        terminal.until(f"had {signal.SIGINT:d} of the kernel")
+        has_taken(terminal, terminal.process, signal.SIGINT)
+    terminal.type("end\n")
+    equal(10, terminal.status())
+
+
 def stop_ignored(lmdbio_run):
     """Checks that a program that ignores the stop key goes on, and that the job does, too."""
     terminal = Terminal(program(lmdbio_run, "import signal; signal.signal(signal.SIGTSTP, signal.SIG_IGN)\n" + COUNT),
@@ -304,7 +316,8 @@ def job(lmdbio_run):
         gone(process)
 
 
-CASES = {case.__name__: case for case in (streams, keys, interrupt, stop, stop_at_once, stop_ignored, hang_up, job)}
+CASES = {case.__name__: case
+         for case in (streams, keys, interrupt, stop, stop_at_once, key_late, stop_ignored, hang_up, job)}
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:
