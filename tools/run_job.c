@@ -117,6 +117,13 @@ static void program_end(struct program *program, int status)
 	program->status = run_signal_status(status);
 }
 
+/* Whether a signal ends a job that has no program yet, or none at all. */
+static bool is_ending(int number)
+{
+	return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGABRT ||
+	       number == SIGXCPU;
+}
+
 /* Takes a signal before the program has begun. The program's process has all signals blocked, so
  * the kernel keeps them for it. */
 static void signal_keep(struct program *program, int number)
@@ -125,7 +132,7 @@ static void signal_keep(struct program *program, int number)
 
 	if (!sigaction(number, NULL, &action) && action.sa_handler == SIG_IGN)
 		return; /* as under nohup */
-	if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
+	if (is_ending(number)) {
 		program->over = true;
 		program->status = EXIT_SIGNAL + number;
 	} else if (program->pid && (number == SIGUSR1 || number == SIGUSR2 || number == SIGALRM ||
@@ -143,7 +150,7 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 		return;
 	}
 	if (!program->pid) { /* no process can take it */
-		program->over |= number == SIGINT || number == SIGTERM || number == SIGHUP;
+		program->over |= is_ending(number);
 		return;
 	}
 	run_signal_pass(program->pid, info);

@@ -12,7 +12,8 @@
 enum { EXIT_SIGNAL = 128 };
 
 /* Signals sent to a command that mean its program, except those of the terminal's job control. */
-#define RUN_SIGNALS_PASSED SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH
+#define RUN_SIGNALS_PASSED                                                                         \
+	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGABRT, SIGXCPU
 
 /* Blocks SIGCHLD and the signals for the program, and starts a witness of the latter. Returns a
  * signalfd for all of them, or -1 and errno. Call this before the program is forked. */

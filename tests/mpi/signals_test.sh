@@ -160,6 +160,13 @@ import signal, sys
 sys.exit(7 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 1)'
 	status "${tried}_ends_where_its_caller_blocks_the_end_of_children" 7 \
 		timeout -k 5 60 env --block-signal=CHLD "$@" sh -c 'exit 7'
+	for number in ABRT XCPU; do
+		# shellcheck disable=SC2016
+		status "${tried}_passes_on_SIG$number" 7 timeout -k 5 60 "$@" bash -c '
+			trap "exit 7" '$number'
+			kill -'$number' "$PPID"
+			while true; do sleep 0.02; done'
+	done
 	# The witness has its pipe and its signal descriptor open, and no pipe whose end a reader waits for.
 	# shellcheck disable=SC2016
 	status "${tried}_begins_where_close_range_is_refused" 7 \
