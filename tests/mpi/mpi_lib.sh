@@ -44,9 +44,10 @@ mpi_ended() {
 	[ "$1" -ne 124 ] && [ "$1" -ne 137 ]
 }
 
-# mpi_told STATUS WANTED: whether a job has ended with a status, or with the 0 that MPICH 4.2 may put in its place.
+# mpi_told STATUS WANTED: whether a job has ended with a status, with the 0 that MPICH 4.2 may put in its place, or
+# with the 9 of SIGKILL, by which mpiexec ends the other ranks once one has failed.
 mpi_told() {
-	[ "$1" -eq "$2" ] || { [ "$1" -eq 0 ] && mpi_ended 0; }
+	[ "$1" -eq "$2" ] || { [ "$1" -eq 0 ] && mpi_ended 0; } || { [ "$1" -eq 9 ] && [ "$2" -ne 0 ]; }
 }
 
 # mpi_huge_pages: whether this kernel makes huge pages of shared memory when asked (MADV_COLLAPSE).
