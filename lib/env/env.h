@@ -237,8 +237,8 @@ static inline bool cursor_is_ours(const MDB_cursor *cursor)
 }
 
 /* env_file.c: keeps the data file in a program that may close descriptors it did not open. */
-/* Records which files env->fd and `lock` (the lock file's descriptor, or -1) lead to, and that the
- * data file has a snapshot. Returns 0 or errno. */
+/* Records which files env->fd and `lock` (the lock file's descriptor, or -1) lead to, and the newest
+ * snapshot that opening has found in the data file. Returns 0 or errno. */
 int env_file_hold(MDB_env *env, int lock, uint64_t snapshot);
 /* Opens our own descriptor of the data file, if enough are free. */
 void env_file_lift(MDB_env *env);

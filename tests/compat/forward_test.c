@@ -347,12 +347,14 @@ static void container_of_any_size_is_refused(void **state)
 {
 	static const char start[] = "\x5c\x2a\x4d\x18....lmdbio";
 	const char *path = room_path("container");
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int fd;
 
 	(void)state;
+	if (getenv("LMDBIO_DISABLE"))
+		skip(); /* the original knows of no containers */
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(write(fd, start, sizeof(start) - 1), sizeof(start) - 1);
-	/* The original alone knows no containers. */
-	for (off_t size = getenv("LMDBIO_DISABLE") ? 8193 : 8191; size <= 8192; size++) {
+	for (off_t size = 8191; size <= 8192; size++) {
 		mdb_env_close(env);
 		assert_int_equal(ftruncate(fd, size), 0);
 		assert_int_equal(mdb_env_create(&env), 0);
