@@ -90,10 +90,11 @@ class AnnouncingSampler:
             return
         shares: dict[int, list[int]] = {}
         for index in map(int, indices):
-            number = bisect.bisect(self._ends, index)
-            if number == len(self._ends):
+            place = index + self._ends[-1] if index < 0 else index  # as torch's ConcatDataset counts
+            if not 0 <= place < self._ends[-1]:
                 raise IndexError(f"index {index}: path={self.path!r} has {self._ends[-1]} records")
-            shares.setdefault(number, []).append(index - (self._ends[number - 1] if number else 0))
+            number = bisect.bisect(self._ends, place)
+            shares.setdefault(number, []).append(place - (self._ends[number - 1] if number else 0))
         for number, share in shares.items():
             self._announce_in(number, share)
 

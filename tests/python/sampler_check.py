@@ -128,6 +128,22 @@ def wait_for(condition):
     return True
 
 
+def counts_from_the_end(path, key):
+    """Returns whether a negative index counts from the end of the last file, and one beyond is an error."""
+    sampler, announced = AnnouncingSampler([-1, -FEW, 0], path, key), []
+    sampler._announce_in = lambda number, indices: announced.append((number, indices))
+    same = list(sampler) == [-1, -FEW, 0]
+    last = len(sampler._parts) - 1
+    right = announced == [(last, [sampler._parts[last].length - 1]), (0, [0, 0])]
+    for beyond in -FEW - 1, FEW:
+        try:
+            list(AnnouncingSampler([beyond], path, key))
+            right = False
+        except IndexError:
+            pass
+    return same and right and last > 0
+
+
 def layouts(folder, start, *names):
     known = {**LAYOUTS, **FOLDERS}
     for name in names or known:
@@ -146,6 +162,7 @@ def layouts(folder, start, *names):
         for indices, right in batches:
             seen += indices.tolist()
             good &= bool(right.all())
+        good &= name not in FOLDERS or counts_from_the_end(path, key)
         print(name, "right" if good and sorted(seen) == list(range(FEW)) else "wrong",
               "announced" if announced else "not announced: %d bytes" % (lmdbio.stats()["prefetch_bytes"] - before))
 
