@@ -32,24 +32,59 @@ static void values_when_nothing_is_read_around_then_one_request_for_each(void **
 	}
 }
 
-static void page_when_the_last_one_was_missing_then_read_without_a_try(void **state)
+/* Has the store touch cached pages, and judge by them what touches cost. A missing page now and
+ * then keeps it from assuming that the next ones are cached. */
+static void touch_cached(struct store *store, bool slow)
+{
+	kernel.slow = slow;
+	kernel.untold = true;
+	for (unsigned i = 0; i < 2 * ROW; i++) {
+		kernel.cold = i % 8 == 0;
+		assert_int_equal(sure_hand_out(store, ARENA_CHUNK + i * PIECE), 0);
+	}
+	kernel.slow = kernel.untold = false;
+}
+
+static void page_when_nothing_is_read_around_then_touched(void **state)
 {
 	struct store *store = sure_store(state);
 
+	touch_cached(store, false);
 	store_read_singly(store);
+	kernel_clear_counts();
+	kernel.cold = true;
+	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK), 0);
+	kernel.cold = false;
+	assert_int_equal(sure_hand_out(store, 5 * ARENA_CHUNK), 0);
+	assert_int_equal(kernel.touches, 2);
+	assert_int_equal(kernel.asked_from, 5 * ARENA_CHUNK);
+	assert_int_equal(kernel.tries + kernel.passes + kernel.looks, 0);
+	kernel.bad = 6 * ARENA_CHUNK;
+	assert_int_equal(sure_hand_out(store, kernel.bad), EIO);
+	assert_false(store_is_sure(store->granted.sure, kernel.bad));
+}
+
+static void page_when_touches_are_dear_then_read_without_a_try_after_a_missing_one(void **state)
+{
+	struct store *store = sure_store(state);
+
+	touch_cached(store, true);
+	store_read_singly(store);
+	kernel_clear_counts();
 	assert_false(store_reads_around(store));
 	kernel.cold = true;
 	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK), 0);
 	assert_int_equal(sure_hand_out(store, 5 * ARENA_CHUNK), 0);
 	assert_int_equal(kernel.passes, 2);
 	assert_int_equal(kernel.asked_from, 5 * ARENA_CHUNK);
-	assert_int_equal(kernel.tries + kernel.touches + kernel.populates, 0);
+	assert_int_equal(kernel.tries, 1); /* those before it were there */
+	assert_int_equal(kernel.touches + kernel.populates, 0);
 	/* A read also shows that a page was in memory. */
 	kernel.cold = false;
 	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK + PAGE), 0);
 	assert_int_equal(kernel.passes, 3);
 	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK + 2 * PAGE), 0);
-	assert_int_equal(kernel.tries, 1);
+	assert_int_equal(kernel.tries, 2);
 	assert_int_equal(kernel.passes, 3);
 }
 
@@ -57,8 +92,12 @@ static void page_when_it_cannot_be_read_without_a_try_then_eio(void **state)
 {
 	struct store *store = sure_store(state);
 
+	touch_cached(store, true);
 	store_read_singly(store);
+	kernel_clear_counts();
 	kernel.cold = true;
+	assert_int_equal(sure_hand_out(store, 5 * ARENA_CHUNK), 0);
+	assert_int_equal(kernel.touches, 0);
 	kernel.bad = 4 * ARENA_CHUNK;
 	assert_int_equal(sure_hand_out(store, kernel.bad), EIO);
 	assert_int_equal(kernel.touches, 1);
@@ -341,7 +380,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SURE_CASE(values_when_nothing_is_read_around_then_one_request_for_each),
-		SURE_CASE(page_when_the_last_one_was_missing_then_read_without_a_try),
+		SURE_CASE(page_when_nothing_is_read_around_then_touched),
+		SURE_CASE(page_when_touches_are_dear_then_read_without_a_try_after_a_missing_one),
 		SURE_CASE(page_when_it_cannot_be_read_without_a_try_then_eio),
 		SURE_CASE(
 			page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_faults),

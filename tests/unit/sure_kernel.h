@@ -19,7 +19,7 @@ struct sure_kernel {
 	uint8_t *map;
 	uint64_t bad; /* the page whose reads fail; 0: none */
 	bool cold;    /* every page has to be read */
-	bool slow;    /* a fault takes as long as a read */
+	bool slow;    /* a fault takes longer than on most machines */
 	bool untold;  /* a read that does not wait gives no answer */
 };
 extern struct sure_kernel kernel;
