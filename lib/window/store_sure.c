@@ -42,7 +42,7 @@ enum {
 	FAULT_MOST = 64 << 20,    /* bytes of one value that the kernel is asked for at a time */
 	FAULT_NS = 2000,          /* a fault that takes less time has read nothing */
 	READ_NS = 8000,           /* the same for a read of one page: no disk answers within it */
-	DEAR_NS = 2 * READ_NS,    /* a touch of a cached page takes less on any machine */
+	WAIT_NS = 2 * READ_NS,    /* a fault that takes as long waited: for a read or a processor */
 	TOUCHES = 8,              /* so many more touches of one kind decide */
 	PASS_AT_ONCE = 256 << 10, /* bytes of one request of io_pass() */
 	/* The kernel reads around faults until so many more of them had to read than did not
@@ -141,14 +141,13 @@ static int touch(const struct store *store, uint64_t offset)
  * other ones, until these are TOUCHES more. */
 static atomic_int touches_dear;
 
-/* A touch that took far longer waited for a read by another process, or for a processor. */
-static void count_touch(uint64_t took)
+static void count_touch(bool quick)
 {
 	int dear = atomic_load_explicit(&touches_dear, memory_order_relaxed);
 
-	dear += took < FAULT_NS ? -1 : took < DEAR_NS ? 1 : 0;
-	if (dear >= -TOUCHES && dear <= TOUCHES)
-		atomic_store_explicit(&touches_dear, dear, memory_order_relaxed);
+	if (quick ? dear > -TOUCHES : dear < TOUCHES)
+		atomic_store_explicit(&touches_dear, quick ? dear - 1 : dear + 1,
+				      memory_order_relaxed);
 }
 
 /* Whether a fault of the map brings a range alone. It makes the page-table entry too, which a read
@@ -163,7 +162,7 @@ static bool is_touched_alone(const struct store *store, uint64_t length)
 /* Touches one page. To ask the kernel for the number of major faults costs as much as a fault. So
  * the clock tells quick faults; for a slow one the number is compared with that at the thread's
  * last slow one. If the program has taken major faults of its own meanwhile, the page counts as
- * read. */
+ * read. So does one that another process is reading, which is no major fault but a wait. */
 static int touch_one(const struct store *store, uint64_t offset, bool *there)
 {
 	static _Thread_local long seen;
@@ -175,10 +174,10 @@ static int touch_one(const struct store *store, uint64_t offset, bool *there)
 	*there = took < FAULT_NS;
 	if (!*there) {
 		seen = faults_major();
-		*there = seen == before;
+		*there = seen == before && took < WAIT_NS;
 	}
 	if (*there)
-		count_touch(took);
+		count_touch(took < FAULT_NS);
 	return rc;
 }
 

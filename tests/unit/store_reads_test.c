@@ -36,13 +36,14 @@ static void values_when_nothing_is_read_around_then_one_request_for_each(void **
  * then keeps it from assuming that the next ones are cached. */
 static void touch_cached(struct store *store, bool slow)
 {
-	kernel.slow = slow;
+	kernel.fault_ns = slow ? 10000 : 0;
 	kernel.untold = true;
 	for (unsigned i = 0; i < 2 * ROW; i++) {
 		kernel.cold = i % 8 == 0;
 		assert_int_equal(sure_hand_out(store, ARENA_CHUNK + i * PIECE), 0);
 	}
-	kernel.slow = kernel.untold = false;
+	kernel.fault_ns = 0;
+	kernel.untold = false;
 }
 
 static void page_when_nothing_is_read_around_then_touched(void **state)
@@ -62,6 +63,23 @@ static void page_when_nothing_is_read_around_then_touched(void **state)
 	kernel.bad = 6 * ARENA_CHUNK;
 	assert_int_equal(sure_hand_out(store, kernel.bad), EIO);
 	assert_false(store_is_sure(store->granted.sure, kernel.bad));
+}
+
+/* Such a wait is no major fault. */
+static void page_when_another_process_is_reading_it_then_waited_for(void **state)
+{
+	struct store *store = sure_store(state);
+	unsigned waits;
+
+	touch_cached(store, false);
+	store_read_singly(store);
+	waits = store_waits(store);
+	kernel.fault_ns = 100000;
+	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK), 0);
+	assert_int_equal(store_waits(store), waits + 1);
+	kernel.fault_ns = 0;
+	assert_int_equal(sure_hand_out(store, 5 * ARENA_CHUNK), 0);
+	assert_int_equal(store_waits(store), waits + 1);
 }
 
 static void page_when_touches_are_dear_then_read_without_a_try_after_a_missing_one(void **state)
@@ -381,6 +399,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SURE_CASE(values_when_nothing_is_read_around_then_one_request_for_each),
 		SURE_CASE(page_when_nothing_is_read_around_then_touched),
+		SURE_CASE(page_when_another_process_is_reading_it_then_waited_for),
 		SURE_CASE(page_when_touches_are_dear_then_read_without_a_try_after_a_missing_one),
 		SURE_CASE(page_when_it_cannot_be_read_without_a_try_then_eio),
 		SURE_CASE(

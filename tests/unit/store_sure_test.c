@@ -78,7 +78,8 @@ static void pages_when_faults_are_slow_then_told_from_reads_by_their_number(void
 {
 	struct store *store = sure_store(state);
 
-	kernel.slow = kernel.untold = true;
+	kernel.fault_ns = 10000;
+	kernel.untold = true;
 	(void)sure_hand_out(store, 0); /* another thread's faults were the last ones seen */
 	be_warm(store);
 	assert_in_range(hand_out_all(store, ARENA_CHUNK, SIZE), 2, 8);

@@ -39,7 +39,7 @@ static int answer(uint64_t offset, size_t length)
 static int fault(uint64_t offset, size_t length)
 {
 	major_faults += kernel.cold;
-	now += kernel.cold ? 100000 : kernel.slow ? 10000 : 0;
+	now += kernel.cold ? 100000 : kernel.fault_ns;
 	return answer(offset, length);
 }
 

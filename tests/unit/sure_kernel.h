@@ -17,9 +17,9 @@ struct sure_kernel {
 	unsigned looks, begun;       /* ... questions what is cached, requests to begin a read */
 	uint64_t asked_from, asked;  /* the last request, in bytes */
 	uint8_t *map;
+	uint64_t fault_ns; /* of a fault that reads nothing */
 	uint64_t bad; /* the page whose reads fail; 0: none */
 	bool cold;    /* every page has to be read */
-	bool slow;    /* a fault takes longer than on most machines */
 	bool untold;  /* a read that does not wait gives no answer */
 };
 extern struct sure_kernel kernel;
