@@ -42,6 +42,7 @@ enum {
 	FAULT_MOST = 64 << 20,    /* bytes of one value that the kernel is asked for at a time */
 	FAULT_NS = 2000,          /* a fault that takes less time has read nothing */
 	READ_NS = 8000,           /* the same for a read of one page: no disk answers within it */
+	DEAR_NS = 4000,           /* few touches of cached pages take as long on most machines */
 	WAIT_NS = 2 * READ_NS,    /* a fault that takes as long waited: for a read or a processor */
 	TOUCHES = 8,              /* so many more touches of one kind decide */
 	PASS_AT_ONCE = 256 << 10, /* bytes of one request of io_pass() */
@@ -137,7 +138,7 @@ static int touch(const struct store *store, uint64_t offset)
 	return rc == ENOSYS ? 0 : rc;
 }
 
-/* Of this process, for all files: touches of cached pages that took FAULT_NS or more, less the
+/* Of this process, for all files: touches of cached pages that took DEAR_NS or more, less the
  * other ones, until these are TOUCHES more. */
 static atomic_int touches_dear;
 
@@ -177,7 +178,7 @@ static int touch_one(const struct store *store, uint64_t offset, bool *there)
 		*there = seen == before && took < WAIT_NS;
 	}
 	if (*there)
-		count_touch(took < FAULT_NS);
+		count_touch(took < DEAR_NS);
 	return rc;
 }
 
