@@ -126,6 +126,7 @@ struct MDB_env {
 	uint64_t bytes;       /* of the data, when the environment was opened */
 	uint64_t arena_bytes; /* the same, if an arena takes them: fork_arena_bytes(); else 0 */
 	bool stored;
+	bool kernel_reads; /* of its own accord, from a local disk: stats_kernel_watch() */
 	struct env_store_at store_at;
 	pthread_mutex_t choice_lock;
 	struct io reads; /* unless packed */

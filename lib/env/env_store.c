@@ -226,7 +226,8 @@ int env_store_open(MDB_env *env)
 		store_read_singly(&env->store);
 	if (kind == STORE_CACHE && (strcmp(settings->store, "auto") || !local))
 		store_take_care(&env->store);
-	if (kind == STORE_CACHE && local) {
+	env->kernel_reads = kind == STORE_CACHE && local;
+	if (env->kernel_reads) {
 		stats_kernel_watch();
 		if (may_be_read_alone(env))
 			store_read_alone(&env->store, env->bytes / ENV_STORE_LARGER);

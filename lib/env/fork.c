@@ -236,6 +236,8 @@ static int adopt(MDB_env *env)
 	env->orig = orig;
 	env->generation = fork_generation;
 	stats_opened();
+	if (env->kernel_reads)
+		stats_kernel_watch();
 	return 0;
 }
 

@@ -97,8 +97,9 @@ void stats_closed(void);
 void stats_serve(void);
 
 /* To be called when a data set is opened that the kernel reads into the page cache of its own
- * accord. Bytes that the kernel reads from disks for this process then count as asked of storage,
- * as far as they are more than lmdbio's own requests. */
+ * accord, and when a forked child first uses an inherited one. Bytes that the kernel reads from
+ * disks for this process then count as asked of storage, as far as they are more than lmdbio's own
+ * requests. */
 void stats_kernel_watch(void);
 
 /* Returns the bytes that this process has asked of storage, with those that the kernel has read for

@@ -5,6 +5,7 @@
 
 #include "util/clock.h"
 #include "util/settings.h"
+#include "util/stats.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -164,6 +165,36 @@ static void file_when_it_gets_longer_without_a_commit_then_all_of_it_is_read(voi
 	place_remove(&place);
 }
 
+static int child_counts_what_the_kernel_reads(void *argument)
+{
+	MDB_txn *txn;
+
+	if (txn_begin(argument, NULL, MDB_RDONLY, &txn))
+		return 1;
+	txn_abort(txn);
+	return !atomic_load(&stats_own.kernel_since);
+}
+
+static void child_when_the_kernel_reads_an_inherited_file_then_counts_it(void **state)
+{
+	struct place place;
+	MDB_env *env;
+	bool local;
+	int rc;
+
+	(void)state;
+	place_make(&place);
+	place_put_records(&place, READ_RECORDS, READ_VALUE, value_make);
+	env = own_open(&place, 0, 0);
+	local = env->reads.local;
+	rc = local ? in_process(child_counts_what_the_kernel_reads, env) : 0;
+	env_close(env);
+	place_remove(&place);
+	if (!local)
+		skip();
+	assert_int_equal(rc, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +202,7 @@ int main(void)
 			lookups_when_the_map_is_made_anew_then_nothing_looks_ahead_of_them),
 		cmocka_unit_test(environment_when_the_kernel_has_large_pages_then_no_arena),
 		cmocka_unit_test(file_when_it_gets_longer_without_a_commit_then_all_of_it_is_read),
+		cmocka_unit_test(child_when_the_kernel_reads_an_inherited_file_then_counts_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
