@@ -175,20 +175,27 @@ void stats_settle_late(void)
 		stats_settle();
 }
 
+/* Begins the process's time. The caller holds `lock`. */
+static void time_begin(enum stats_kind kind)
+{
+	uint64_t now = clock_now();
+
+	atomic_store(&stats_own.kind, kind);
+	atomic_store(&stats_own.seen_ns, now);
+	atomic_store(&stats_own.opened_ns, now);
+	if (settings_get()->stats_at)
+		settle();
+}
+
+/* In a program that serves its node, other processes may have been served before the program opens
+ * a data set. Its time begins with its own open, as that of any program. */
 void stats_opened(void)
 {
-	uint64_t now;
-
 	pthread_mutex_lock(&lock);
 	/* First: a page that is read before it is written takes two page faults. */
 	atomic_fetch_add(&stats_own.environments, 1);
-	if (!atomic_load(&stats_own.opened_ns)) {
-		now = clock_now();
-		atomic_store(&stats_own.seen_ns, now);
-		atomic_store(&stats_own.opened_ns, now);
-		if (settings_get()->stats_at)
-			settle();
-	}
+	if (!atomic_load(&stats_own.opened_ns) || atomic_load(&stats_own.kind) == STATS_SERVER_KIND)
+		time_begin(STATS_PROGRAM_KIND);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -196,10 +203,13 @@ void stats_serve(void)
 {
 	if (atomic_load_explicit(&stats_own.opened_ns, memory_order_relaxed))
 		return;
-	atomic_store(&stats_own.kind, STATS_SERVER_KIND);
-	stats_opened();
-	stats_settle();
-	stats_closed();
+	pthread_mutex_lock(&lock);
+	if (!atomic_load(&stats_own.opened_ns)) {
+		time_begin(STATS_SERVER_KIND);
+		if (!atomic_load(&stats_settled))
+			settle();
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 void stats_kernel_watch(void)

@@ -92,8 +92,9 @@ static inline void stats_queue(int64_t n)
 void stats_opened(void);
 void stats_closed(void);
 
-/* Gives this process a slot as a server, which reads for the programs of its node, unless it has
- * one as a program. Cheap after the first call. */
+/* Gives this process a slot as a server, which reads for the programs of its node, unless it is a
+ * program that has opened an environment. If it opens one later, it is a program from then on.
+ * Cheap after the first call. */
 void stats_serve(void);
 
 /* To be called when a data set is opened that the kernel reads into the page cache of its own

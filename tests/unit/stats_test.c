@@ -3,6 +3,7 @@
 #include "util/stats.h"
 
 #include "child_said.h"
+#include "util/clock.h"
 
 #include <lmdbio.h>
 
@@ -75,6 +76,34 @@ static void counters_after_fork_start_from_zero(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_true(stats_get(STATS_FALLBACKS) >= 5);
+}
+
+/* A program that serves its node: its own waits are a part of its own time. */
+static bool counts_its_own_time(void)
+{
+	struct stats_sum sum;
+
+	stats_serve();
+	stats_sum_own(&sum);
+	if (sum.elapsed_ns)
+		return false;
+	stats_opened();
+	stats_waited(clock_now());
+	stats_sum_own(&sum);
+	return sum.elapsed_ns && sum.of_ns >= sum.elapsed_ns && sum.processes == 1;
+}
+
+static void server_that_opens_a_data_set_is_a_program(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(!counts_its_own_time());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 /* --- the API --------------------------------------------------------------------------------- */
@@ -521,6 +550,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counters_of_several_threads_add_up),
 		cmocka_unit_test(counters_after_fork_start_from_zero),
+		cmocka_unit_test(server_that_opens_a_data_set_is_a_program),
 		cmocka_unit_test(stats_call_with_full_size_fills_all),
 		cmocka_unit_test(stats_call_with_smaller_size_leaves_the_rest),
 		cmocka_unit_test(stats_call_with_larger_size_says_what_is_known),
