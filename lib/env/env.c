@@ -530,7 +530,7 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	struct origin_loan loan = {.fd = -1};
 	bool later = env->mode == ENV_OWN && env->later;
 	size_t wanted = size;
-	int rc;
+	int rc, stored;
 
 	/* If a descriptor leads to another file, so would the new map. */
 	if (env->mode == ENV_OWN && (!env_file_is(env, env->fd) || !env_file_is(env, env->data)))
@@ -553,9 +553,8 @@ int env_set_mapsize(MDB_env *env, size_t size)
 		return rc;
 	if (!rc)
 		rc = window_renew(env, env->window.page_size, later ? wanted : 0, &loan);
-	if (env->window.base)
-		(void)env_store_open(env);
-	return rc;
+	stored = env->window.base ? env_store_open(env) : 0;
+	return !rc && env->packed ? stored : rc; /* as in env_open_own() */
 }
 
 int env_set_assert(MDB_env *env, MDB_assert_func *func)

@@ -334,8 +334,9 @@ static inline int begin_stored(MDB_txn *txn)
 	MDB_env *env = txn->env;
 	int rc;
 
+	/* The file under a container's window has none of its pages. */
 	if (!env->stored)
-		return 0;
+		return env->packed ? ENOMEM : 0;
 	if ((txn->id != env->store_at.id || !env->store_at.armed || is_changed(env, txn) ||
 	     is_longer(env, txn)) &&
 	    (rc = env_store_move(env, txn)))

@@ -193,14 +193,51 @@ static unsigned limit_run(const struct limit *limit, bool all)
 	return counted.bad;
 }
 
+/* A new map of a container fits, but not the tables for it. In a child. */
+static int container_resized(void *unused)
+{
+	const size_t large = (size_t)1 << 42;
+	struct rlimit before;
+	MDB_txn *txn;
+	MDB_env *env;
+	MDB_dbi dbi;
+
+	(void)unused;
+	if (mdb_env_create(&env) ||
+	    mdb_env_open(env, lives_data.container, MDB_RDONLY | MDB_NOTLS | MDB_NOSUBDIR, 0600) ||
+	    getrlimit(RLIMIT_AS, &before) ||
+	    limit_set(RLIMIT_AS, mapped() + (rlim_t)large + 16 * MIB))
+		return CANNOT;
+	for (unsigned i = 0; i < 2; i++) {
+		(void)lives_done("mdb_env_set_mapsize",
+				 mdb_env_set_mapsize(env, i ? 64 * MIB : large));
+		if (lives_done("mdb_txn_begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn))) {
+			if (lives_done("mdb_dbi_open", mdb_dbi_open(txn, NULL, 0, &dbi)))
+				lives_scan(txn, dbi);
+			mdb_txn_abort(txn);
+		}
+		if (setrlimit(RLIMIT_AS, &before))
+			return CANNOT;
+		lives_strict = true;
+	}
+	mdb_env_close(env);
+	return lives_failed ? LACKED : FINE;
+}
+
 int main(void)
 {
 	unsigned bad = 0;
+	int rc;
 
 	lives_data_make();
 	for (unsigned i = 0; i < LIMITS; i++)
 		if (is_tried(&limits[i]))
 			bad += limit_run(&limits[i], getenv("TESTS_LONG"));
+	rc = is_tried(&limits[0]) ? in_process(container_resized, NULL) : LACKED;
+	if (rc != LACKED && rc != CANNOT) {
+		printf("a container's new map: it ends with %d\n", rc);
+		bad++;
+	}
 	lives_data_remove();
 	return bad != 0;
 }
