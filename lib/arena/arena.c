@@ -2,6 +2,7 @@
 /* Makes, maps and takes down a process's attachment to an arena. */
 #include "arena/arena_private.h"
 
+#include "util/at_fork.h"
 #include "util/checked.h"
 #include "util/clock.h"
 #include "util/huge.h"
@@ -251,8 +252,16 @@ int arena_adopt(struct arena *arena, int fd)
 	return rc;
 }
 
+/* A forked child that kept descriptors of an arena would keep its memory and its row's lock. So each
+ * arena of this process is in this list, whatever layer has it. The lock is also held while
+ * descriptors are closed: the kernel copies them for a child before it copies what the memory says
+ * of them. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct arena *list;
+
 void arena_drop(struct arena *arena)
 {
+	pthread_mutex_lock(&list_lock);
 	if (arena->row)
 		arena_row_leave(arena);
 	life_unmap(arena);
@@ -261,6 +270,67 @@ void arena_drop(struct arena *arena)
 		munmap(arena->base, arena->length);
 	arena->base = NULL;
 	descriptor_kept_close(&arena->file);
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* --- all of this process --------------------------------------------------------------------- */
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&list_lock);
+}
+
+static void fork_in_parent(void)
+{
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void fork_in_child(void)
+{
+	for (struct arena *arena = list; arena; arena = arena->next)
+		arena_forked(arena);
+	pthread_mutex_unlock(&list_lock);
+}
+
+__attribute__((constructor)) static void fork_begin(void)
+{
+	static const struct fork_steps steps = {fork_prepare, fork_in_parent, fork_in_child};
+
+	at_fork(FORK_ARENAS, &steps);
+}
+
+static struct arena *arena_new(const struct identity *identity)
+{
+	struct arena *arena = calloc(1, sizeof(*arena));
+
+	if (!arena)
+		return NULL;
+	arena->identity = *identity;
+	arena->line = -1;
+	arena->file.fd = arena->life.fd = arena->listener.fd = -1;
+	lay_out(arena);
+	pthread_mutex_init(&arena->lock, NULL);
+	pthread_mutex_lock(&list_lock);
+	arena->next = list;
+	arena->link = &list;
+	if (list)
+		list->link = &arena->next;
+	list = arena;
+	pthread_mutex_unlock(&list_lock);
+	return arena;
+}
+
+static void arena_free(struct arena *arena)
+{
+	if (!arena)
+		return;
+	pthread_mutex_lock(&list_lock);
+	*arena->link = arena->next;
+	if (arena->next)
+		arena->next->link = arena->link;
+	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_destroy(&arena->lock);
+	free(arena);
 }
 
 /* --- the door ------------------------------------------------------------------------------- */
@@ -278,20 +348,6 @@ static int attach(struct arena *arena, const char **why)
 		rc = arena_make(arena, false);
 	}
 	return rc;
-}
-
-static struct arena *arena_new(const struct identity *identity)
-{
-	struct arena *arena = calloc(1, sizeof(*arena));
-
-	if (!arena)
-		return NULL;
-	arena->identity = *identity;
-	arena->line = -1;
-	arena->file.fd = arena->life.fd = arena->listener.fd = -1;
-	lay_out(arena);
-	pthread_mutex_init(&arena->lock, NULL);
-	return arena;
 }
 
 int arena_attach(struct arena **opened, const struct identity *identity,
@@ -317,7 +373,7 @@ int arena_attach(struct arena **opened, const struct identity *identity,
 	key_make(arena, options->node);
 	rc = attach(arena, why);
 	if (rc) {
-		free(arena);
+		arena_free(arena);
 		return rc;
 	}
 	*opened = arena;
@@ -356,16 +412,17 @@ uint64_t arena_found(const struct identity *identity, const struct arena_options
 
 static void leave(struct arena *arena)
 {
+	pthread_mutex_lock(&list_lock);
 	descriptor_kept_close(
 		&arena->listener); /* first, so that no process attaches while this one leaves */
+	pthread_mutex_unlock(&list_lock);
 	arena_drop(arena);
 }
 
 void arena_detach(struct arena *arena)
 {
 	leave(arena);
-	pthread_mutex_destroy(&arena->lock);
-	free(arena);
+	arena_free(arena);
 }
 
 void arena_close(struct arena *arena)
@@ -387,7 +444,7 @@ bool arena_shrink(const struct identity *identity, const uint64_t key[2], int fd
 	bool done;
 
 	if (!arena || !atomic_compare_exchange_strong(attached, &none, arena)) {
-		free(arena);
+		arena_free(arena);
 		close(fd);
 		return false;
 	}

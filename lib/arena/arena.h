@@ -55,8 +55,9 @@ uint64_t arena_found(const struct identity *identity, const struct arena_options
 void arena_close(struct arena *arena);
 
 /* In a forked child: closes the descriptors inherited from the parent, without touching the
- * parent's claims or pins. Makes only system calls and takes no locks and no memory, because it
- * runs in a child's step of at_fork(). Afterwards only arena_close() may be called. */
+ * parent's claims or pins. A step of at_fork() has done so already to each arena of the process.
+ * Makes only system calls and takes no locks and no memory, because it runs in a child's step.
+ * Afterwards only arena_close() may be called. */
 void arena_forked(struct arena *arena);
 
 /* From the next fork on, arenas that this process's descendants have filled outlive them, within

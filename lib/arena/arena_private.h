@@ -108,6 +108,7 @@ struct arena_group {
 };
 
 struct arena {
+	struct arena *next, **link; /* in the list of this process's arenas (arena.c) */
 	struct identity identity;
 	uint64_t key[2];
 	uint64_t wanted; /* budget if this process makes the arena, blocks */

@@ -13,6 +13,7 @@ enum fork_place {
 	FORK_LOADERS,    /* lib/loader: the list of open loaders */
 	FORK_DISK_TIERS, /* lib/loader: open stage files */
 	FORK_ENV,        /* lib/env: environments, with the locks of all layers below */
+	FORK_ARENAS,     /* lib/arena: this process's arenas */
 	FORK_PURSE,      /* lib/arena: the budget's lines */
 	FORK_KEEPER,     /* lib/arena: the keeper, which waits for nothing */
 	FORK_STATS,      /* lib/util: counters */

@@ -6,6 +6,7 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#define ARENA_SITES_OF_OTHERS
+#include "arena_sites.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { ROUNDS = 50 };
@@ -190,6 +194,90 @@ static void parent_when_killed_then_a_forked_child_does_not_keep_its_claims(void
 	arena_close(arena);
 }
 
+/* Knows nothing of the parent's arena, as a child of a program whose server has it. */
+static void wait_for_the_end(struct control *control, unsigned number)
+{
+	(void)number;
+	atomic_store(&control->arrived, 1);
+	while (!atomic_load(&control->stop))
+		sched_yield();
+}
+
+static struct {
+	struct control *control;
+	_Atomic pid_t thread; /* its number */
+	int ended;
+} forker;
+
+/* The child dies with the thread that has forked it. */
+static void *fork_and_stay(void *unused)
+{
+	pid_t pid;
+
+	atomic_store(&forker.thread, (pid_t)syscall(SYS_gettid));
+	pid = child_start(forker.control, wait_for_the_end, 0);
+	while (!atomic_load(&forker.control->stop))
+		sched_yield();
+	forker.ended = child_wait(pid);
+	return unused;
+}
+
+static bool is_asleep(pid_t thread)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		abort();
+	fclose(file);
+	return state == 'S';
+}
+
+static pthread_t forking;
+
+/* Lasts until the other thread waits for this one, or has forked, which it must not: its child could
+ * have descriptors of which its memory does not tell any more. */
+static void fork_amid(const struct arena_site *site)
+{
+	if (strcmp(site->function, "arena_drop") || strcmp(site->call, "munmap"))
+		return;
+	site_taken = NULL;
+	assert_int_equal(pthread_create(&forking, NULL, fork_and_stay, NULL), 0);
+	while (!atomic_load(&forker.control->arrived) &&
+	       !(atomic_load(&forker.thread) && is_asleep(atomic_load(&forker.thread))))
+		sched_yield();
+	assert_int_equal(atomic_load(&forker.control->arrived), 0);
+}
+
+static void child_when_its_parent_closes_an_arena_then_it_keeps_nothing_of_it(void **state)
+{
+	uint64_t inode;
+
+	(void)state;
+	for (unsigned amid = 0; amid < 2; amid++) {
+		forker.control = child_control();
+		atomic_store(&forker.thread, 0);
+		inherited = child_open(&worker_data, BUDGET);
+		inode = arena_inode(inherited);
+		if (amid)
+			site_taken = fork_amid;
+		else
+			assert_int_equal(pthread_create(&forking, NULL, fork_and_stay, NULL), 0);
+		while (!amid && !atomic_load(&forker.control->arrived))
+			sched_yield();
+		arena_close(inherited);
+		assert_null(site_taken);
+		while (!atomic_load(&forker.control->arrived))
+			sched_yield();
+		assert_int_equal(holders_left(inode), 0);
+		atomic_store(&forker.control->stop, 1);
+		assert_int_equal(pthread_join(forking, NULL), 0);
+		assert_int_equal(forker.ended, 0);
+	}
+}
+
 /* A child made without the fork handlers keeps the listening socket; the process that the socket
  * names has gone. New processes must get past it. */
 static void leave_a_stray(struct control *control, unsigned number)
@@ -227,14 +315,21 @@ static void newcomer_when_a_name_leads_to_a_process_that_is_gone_then_passes_it(
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(processes_when_they_come_at_once_then_one_arena, worker_next_file),
+		cmocka_unit_test_setup(processes_when_they_come_at_once_then_one_arena,
+				       worker_next_file),
 		cmocka_unit_test_setup(
-			processes_when_they_read_the_same_then_each_block_is_read_once, worker_next_file),
+			processes_when_they_read_the_same_then_each_block_is_read_once,
+			worker_next_file),
 		cmocka_unit_test_setup(arena_when_its_members_change_all_the_time_then_it_lasts,
 				       worker_next_file),
-		cmocka_unit_test_setup(child_when_forked_then_it_has_a_row_of_its_own, worker_next_file),
+		cmocka_unit_test_setup(child_when_forked_then_it_has_a_row_of_its_own,
+				       worker_next_file),
 		cmocka_unit_test_setup(
-			parent_when_killed_then_a_forked_child_does_not_keep_its_claims, worker_next_file),
+			parent_when_killed_then_a_forked_child_does_not_keep_its_claims,
+			worker_next_file),
+		cmocka_unit_test_setup(
+			child_when_its_parent_closes_an_arena_then_it_keeps_nothing_of_it,
+			worker_next_file),
 		cmocka_unit_test_setup(
 			newcomer_when_a_name_leads_to_a_process_that_is_gone_then_passes_it,
 			worker_next_file),
