@@ -525,7 +525,7 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 	return rc == MDB_INCOMPATIBLE && env->for_later.origin ? MDB_ENV_ENCRYPTION : rc;
 }
 
-int env_set_mapsize(MDB_env *env, size_t size)
+int env_map_renew(MDB_env *env, size_t size)
 {
 	struct origin_loan loan = {.fd = -1};
 	bool later = env->mode == ENV_OWN && env->later;

@@ -266,7 +266,8 @@ char *env_data_path(const char *path, unsigned flags);
 char *env_lock_path(const char *path, unsigned flags);
 /* The flags that the original opens env->path with, if the program gave `flags`. */
 unsigned env_origin_flags(const MDB_env *env, unsigned flags);
-int env_set_mapsize(MDB_env *env, size_t size);
+/* env_set_mapsize() without regard to forks. */
+int env_map_renew(MDB_env *env, size_t size);
 int env_set_flags(MDB_env *env, unsigned flags, int onoff);
 int env_set_maxreaders(MDB_env *env, unsigned readers);
 int env_get_flags(MDB_env *env, unsigned *flags);
@@ -389,6 +390,8 @@ static inline bool dbi_exists(const MDB_txn *txn, MDB_dbi dbi, unsigned state)
  * parent. */
 void fork_enlist(MDB_env *env);
 void fork_delist(MDB_env *env);
+/* The call of the same name in <lmdb.h>: meanwhile no fork begins in another thread. */
+int env_set_mapsize(MDB_env *env, size_t size);
 /* Returns the bytes of the other data sets that this process has arenas for. */
 uint64_t fork_arena_bytes(const MDB_env *env);
 /* Makes an environment or a transaction that a child has inherited the child's own. Returns 0,

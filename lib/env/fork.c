@@ -23,11 +23,15 @@
 
 static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Held while an environment of the list is without its map or its store. */
+static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static MDB_env *list;
 
 static void fork_prepare(void)
 {
+	pthread_mutex_lock(&map_lock);
 	pthread_mutex_lock(&list_lock);
 	/* No arena may be half open, nor a map half changed, when the child begins. */
 	for (MDB_env *env = list; env; env = env->next)
@@ -39,6 +43,7 @@ static void fork_in_parent(void)
 	for (MDB_env *env = list; env; env = env->next)
 		env_store_hold(env, false);
 	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&map_lock);
 }
 
 static void fork_in_child(void)
@@ -49,6 +54,7 @@ static void fork_in_child(void)
 	}
 	readers_forked();
 	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&map_lock);
 	/* Another thread of the parent may have held adopt_lock. */
 	pthread_mutex_init(&adopt_lock, NULL);
 	origin_later_forked();
@@ -60,6 +66,17 @@ __attribute__((constructor)) static void fork_begin(void)
 	static const struct fork_steps steps = {fork_prepare, fork_in_parent, fork_in_child};
 
 	at_fork(FORK_ENV, &steps);
+}
+
+int env_set_mapsize(MDB_env *env, size_t size)
+{
+	UNCANCELLED;
+	int rc;
+
+	pthread_mutex_lock(&map_lock);
+	rc = env_map_renew(env, size);
+	pthread_mutex_unlock(&map_lock);
+	return rc;
 }
 
 /* The bytes of an environment's arena. They count once, however often this process has the data set

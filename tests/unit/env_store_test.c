@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which store an environment takes, what happens to its lookups when the map is remade, and
- * how it reads a file that grows. */
+/* Checks which store an environment takes, what happens to its lookups and to a fork when the map is
+ * remade, how it reads a file that grows, and what a forked child counts. */
 #include "env_fixture.h"
 
 #include "util/clock.h"
@@ -8,12 +8,16 @@
 #include "util/stats.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -195,6 +199,95 @@ static void child_when_the_kernel_reads_an_inherited_file_then_counts_it(void **
 	assert_int_equal(rc, 0);
 }
 
+/* A thread makes the map anew while another forks. */
+static struct {
+	MDB_env *env;
+	pid_t forker; /* the other thread's number */
+	_Atomic bool remaps, forks, forks_amid;
+} at_once;
+
+static void fork_has_begun(void)
+{
+	atomic_store(&at_once.forks, true);
+}
+
+/* Behind the environments' step. */
+static void fork_goes_on(void)
+{
+	if (atomic_load(&at_once.remaps))
+		atomic_store(&at_once.forks_amid, true);
+}
+
+static bool is_asleep(pid_t thread)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		abort();
+	fclose(file);
+	return state == 'S';
+}
+
+/* Lasts until the fork has passed the environments, or waits for this thread. */
+static int remap_slowly(MDB_env *orig, size_t size)
+{
+	atomic_store(&at_once.remaps, true);
+	while (!atomic_load(&at_once.forks_amid) &&
+	       !(atomic_load(&at_once.forks) && is_asleep(at_once.forker)))
+		sched_yield();
+	atomic_store(&at_once.remaps, false);
+	return lmdbio_orig_mdb_env_set_mapsize(orig, size);
+}
+
+static void *remap(void *unused)
+{
+	assert_int_equal(env_set_mapsize(at_once.env, 0), 0);
+	return unused;
+}
+
+static void fork_when_another_thread_makes_the_map_anew_then_waits_for_it(void **state)
+{
+	static const struct fork_steps first = {.prepare = fork_has_begun};
+	static const struct fork_steps last = {.prepare = fork_goes_on};
+	struct origin slow;
+	const struct origin *origin;
+	struct place place;
+	pthread_t thread;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	place_make(&place);
+	place_put_records(&place, READ_RECORDS, READ_VALUE, value_make);
+	store_set("arena");
+	at_once.env = own_open(&place, 0, 0);
+	at_once.forker = (pid_t)syscall(SYS_gettid);
+	origin = at_once.env->origin;
+	slow = *origin;
+	slow.call.mdb_env_set_mapsize = remap_slowly;
+	at_once.env->origin = &slow;
+	at_fork(FORK_LOADERS, &first);
+	at_fork(FORK_KEEPER, &last);
+	assert_int_equal(pthread_create(&thread, NULL, remap, NULL), 0);
+	while (!atomic_load(&at_once.remaps))
+		sched_yield();
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(status, 0);
+	assert_false(atomic_load(&at_once.forks_amid));
+	at_once.env->origin = origin;
+	records_read(at_once.env, 0, READ_RECORDS);
+	env_close(at_once.env);
+	store_set("auto");
+	place_remove(&place);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +296,7 @@ int main(void)
 		cmocka_unit_test(environment_when_the_kernel_has_large_pages_then_no_arena),
 		cmocka_unit_test(file_when_it_gets_longer_without_a_commit_then_all_of_it_is_read),
 		cmocka_unit_test(child_when_the_kernel_reads_an_inherited_file_then_counts_it),
+		cmocka_unit_test(fork_when_another_thread_makes_the_map_anew_then_waits_for_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
