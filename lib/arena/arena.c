@@ -309,6 +309,7 @@ static struct arena *arena_new(const struct identity *identity)
 	arena->line = -1;
 	arena->file.fd = arena->life.fd = arena->listener.fd = -1;
 	lay_out(arena);
+	arena->needs = arena->chunks * ARENA_BLOCKS;
 	pthread_mutex_init(&arena->lock, NULL);
 	pthread_mutex_lock(&list_lock);
 	arena->next = list;
@@ -368,6 +369,8 @@ int arena_attach(struct arena **opened, const struct identity *identity,
 	arena->wanted = options->budget / ARENA_BLOCK;
 	arena->node_budget =
 		options->node_budget ? options->node_budget / ARENA_BLOCK : arena->wanted;
+	if (options->data && options->data < arena->data_length)
+		arena->needs = round_up(options->data, ARENA_CHUNK) / ARENA_BLOCK;
 	arena->share = options->share;
 	arena->keeps = keeps;
 	key_make(arena, options->node);

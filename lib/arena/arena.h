@@ -35,6 +35,8 @@ struct arena_options {
 			    without members */
 	uint64_t node_budget; /* bytes that all arenas of the node may keep together; the largest
 				 number counts; 0: as much as `budget` */
+	uint64_t data; /* bytes at the front of the file that may be read; a sparse file may be far
+			  longer. 0: all of it */
 	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */
 	bool share;       /* false: the arena is for this process alone */
 };

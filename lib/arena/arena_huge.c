@@ -24,7 +24,7 @@ enum {
 
 static bool has_room_for_all(const struct arena *arena)
 {
-	return arena_limit(arena) >= arena->chunks * ARENA_BLOCKS;
+	return arena_limit(arena) >= arena->needs;
 }
 
 static uint64_t pair_bits(uint64_t chunk)

@@ -180,7 +180,7 @@ uint64_t arena_share(struct arena *arena)
 	const uint64_t least = MEMBER_ROOM * ARENA_BLOCKS;
 	uint64_t room;
 
-	if (!is_served(arena) || arena->chunks * ARENA_BLOCKS <= arena_limit(arena))
+	if (!is_served(arena) || arena->needs <= arena_limit(arena))
 		return UINT64_MAX;
 	(void)arena_members(arena); /* counts the members */
 	room = room_to_pass(arena);

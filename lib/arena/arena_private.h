@@ -113,6 +113,7 @@ struct arena {
 	uint64_t key[2];
 	uint64_t wanted; /* budget if this process makes the arena, blocks */
 	uint64_t node_budget; /* of all arenas together, as far as this process knows, blocks */
+	uint64_t needs;       /* blocks that it could use */
 	uint64_t node;        /* a hash of the node's name */
 	bool share;      /* may be shared */
 	bool alone;      /* is not shared: there is no other row */

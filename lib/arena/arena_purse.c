@@ -154,7 +154,7 @@ static uint64_t limit_of(const struct arena *arena)
 /* Drops arenas without a member until they fit into the room that the living ones do not want. */
 static void make_room(const struct arena *arena)
 {
-	uint64_t budget = arena_node_budget(arena), wants = arena->chunks * ARENA_BLOCKS;
+	uint64_t budget = arena_node_budget(arena), wants = arena->needs;
 
 	if (wants > arena->budget)
 		wants = arena->budget;
@@ -322,7 +322,7 @@ static struct line *line_find(const uint64_t key[2])
 
 static void line_take(struct arena *arena)
 {
-	uint64_t key[2] = {arena->key[0], arena->key[1]}, wants = arena->chunks * ARENA_BLOCKS;
+	uint64_t key[2] = {arena->key[0], arena->key[1]}, wants = arena->needs;
 	uint64_t budget = arena_node_budget(arena);
 	struct line *line;
 

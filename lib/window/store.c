@@ -125,6 +125,7 @@ bool store_attach(struct store *store)
 		store->options.node_budget = memory_budget(settings_get());
 	if (!store->options.budget)
 		store->options.budget = store->options.node_budget;
+	store->options.data = store->file.data;
 	if ((!store->ops->save && !descriptors_spare()) || !retired_reserve(store) ||
 	    arena_open(&arena, &store->identity, &store->options, &store->private_reason)) {
 		if (store->ops->save)

@@ -26,18 +26,22 @@ static const uint64_t patience = UINT64_C(20000000000); /* ns */
 static const uint8_t block[ARENA_BLOCK] = {1};
 
 /* Opens an arena of a data set that need not exist, because no process reads it. */
-static struct arena *open_sized(uint64_t number, uint64_t chunks, uint64_t budget, const char *node)
+static struct arena *open_with(uint64_t number, uint64_t chunks, struct arena_options options)
 {
-	struct identity identity = {
-		.device = 7, .inode = number, .size = chunks * ARENA_CHUNK};
-	struct arena_options options = {
-		.budget = budget * ARENA_CHUNK, .share = true, .node = node};
+	struct identity identity = {.device = 7, .inode = number, .size = chunks * ARENA_CHUNK};
 	struct arena *arena;
 	const char *why;
 
+	options.share = true;
 	assert_int_equal(arena_open(&arena, &identity, &options, &why), 0);
 	assert_null(why);
 	return arena;
+}
+
+static struct arena *open_sized(uint64_t number, uint64_t chunks, uint64_t budget, const char *node)
+{
+	return open_with(number, chunks,
+			 (struct arena_options){.budget = budget * ARENA_CHUNK, .node = node});
 }
 
 static struct arena *open_set(uint64_t number, uint64_t chunks)
@@ -126,6 +130,20 @@ static void limit_when_one_needs_little_then_the_rest_is_the_others(void **state
 	arena_close(small);
 	arena_close(two);
 	arena_close(three);
+}
+
+/* As the files of writers with MDB_WRITEMAP, which are as long as the map. */
+static void limit_when_a_long_file_has_few_data_then_the_rest_is_the_others(void **state)
+{
+	struct arena_options options = {.budget = BUDGET * (uint64_t)ARENA_CHUNK,
+					.data = 9 * (uint64_t)ARENA_CHUNK + 1,
+					.node = test_node()};
+	struct arena *sparse = open_with(1, 1000000, options), *two = open_set(2, 1000);
+
+	(void)state;
+	limit_becomes(two, BUDGET - 10);
+	arena_close(sparse);
+	arena_close(two);
 }
 
 static void limit_when_others_have_all_then_a_little(void **state)
@@ -454,6 +472,7 @@ int main(void)
 		cmocka_unit_test(limit_when_alone_then_the_budget),
 		cmocka_unit_test(limit_when_two_want_more_then_half_each),
 		cmocka_unit_test(limit_when_one_needs_little_then_the_rest_is_the_others),
+		cmocka_unit_test(limit_when_a_long_file_has_few_data_then_the_rest_is_the_others),
 		cmocka_unit_test(limit_when_others_have_all_then_a_little),
 		cmocka_unit_test(limit_when_others_are_many_then_an_even_part),
 		cmocka_unit_test(arena_when_it_is_above_its_share_then_shrinks_as_it_reads),
