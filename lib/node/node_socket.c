@@ -146,17 +146,21 @@ bool node_receive(int fd, void *message, size_t length, int *passed)
 	return false;
 }
 
-bool node_link_open(struct node_link *link, const struct identity *identity, const char *node,
-		    int fd)
+int node_link_open(struct node_link *link, const struct identity *identity, const char *node,
+		   int fd)
 {
 	struct node_message hello = {
 		.version = NODE_VERSION, .word = NODE_HELLO, .identity = *identity};
 	struct node_answer answer;
 	struct pollfd ready = {.events = POLLIN};
-	int passed, end = node_connect(node);
+	int passed, end = node_connect(node), rc;
 
-	if (end < 0 || descriptor_keep(&link->socket, end))
-		return false;
+	if (end < 0)
+		return ENOENT;
+	rc = descriptor_keep(&link->socket, end);
+	if (rc)
+		return rc;
+	rc = ECONNREFUSED;
 	ready.fd = link->socket.fd;
 	if (!node_send(ready.fd, &hello, sizeof(hello), fd) &&
 	    clock_poll(&ready, 1, settings_patience(NODE_LINK_PATIENCE * UINT64_C(1000000))) == 1 &&
@@ -164,10 +168,11 @@ bool node_link_open(struct node_link *link, const struct identity *identity, con
 		if (passed >= 0)
 			close(passed);
 		if (answer.version == NODE_VERSION && !answer.error)
-			return true;
+			rc = 0;
 	}
-	node_link_close(link);
-	return false;
+	if (rc)
+		node_link_close(link);
+	return rc;
 }
 
 void node_link_close(struct node_link *link)

@@ -59,8 +59,8 @@ bool node_receive(int fd, void *message, size_t length, int *passed);
 
 /* --- a process's link to its server ------------------------------------------------------------ */
 
-/* If there is no server, or the server does not answer in time, the link is closed and costs
- * nothing more. */
+/* If there is no server, or the server refuses or does not answer in time, the link is closed and
+ * costs nothing more until it is opened again. */
 
 /* Milliseconds that a server has to take up an arena, times LMDBIO_PATIENCE. */
 enum { NODE_LINK_PATIENCE = 250 };
@@ -70,9 +70,10 @@ struct node_link {
 };
 
 /* Tells the node's server of an arena that this process has attached to and that other processes
- * can find. `fd` is the data file, or the container. Returns whether the server will serve it. */
-bool node_link_open(struct node_link *link, const struct identity *identity, const char *node,
-		    int fd);
+ * can find. `fd` is the data file, or the container. Returns 0 (the server will serve it), ENOENT
+ * (there is no server), or another errno (it refuses or does not answer). */
+int node_link_open(struct node_link *link, const struct identity *identity, const char *node,
+		   int fd);
 void node_link_close(struct node_link *link);
 
 /* Asks for a chunk, as arena_wish() does, and wakes the server if it sleeps. */

@@ -67,7 +67,11 @@ static const struct store_ops *const kinds[] = {
 	[STORE_CONTAINER] = &store_container_ops,
 };
 
-enum { LINK_AGAIN_NS = 20000000 };
+enum {
+	LINK_AGAIN_NS = 20000000,
+	LINK_REFUSED_NS = 100000000, /* after a refusal or silence; then twice as long each time */
+	LINK_REFUSED_TIMES = 640,    /* ... so many times as long at most */
+};
 
 static int storage_of(const struct store *store)
 {
@@ -76,15 +80,32 @@ static int storage_of(const struct store *store)
 	return io->fd;
 }
 
-/* Looks for a server of the arena. A server inside an MPI program exists only when all ranks have
- * begun MPI, so the store looks again. */
+/* Returns how long not to look for a server again, after a look with this result. A server inside
+ * an MPI program exists only when all ranks have begun MPI. A server that refuses, or is stopped,
+ * may change; but each look takes its time, or waits for it. */
+static uint64_t link_pause(struct store *store, int rc)
+{
+	const uint64_t most = LINK_REFUSED_TIMES * (uint64_t)LINK_REFUSED_NS;
+	uint64_t longer = store->link_refused ? 2 * store->link_refused : LINK_REFUSED_NS;
+
+	if (rc == ENOENT)
+		return LINK_AGAIN_NS;
+	store->link_refused = longer < most ? longer : most;
+	return store->link_refused;
+}
+
 void store_link(struct store *store)
 {
-	bool found = store->options.share && !store->private_reason &&
-		     node_link_open(&store->link, &store->identity, store->options.node,
-				    storage_of(store));
+	int rc;
 
-	store->link_at = !found && settings_get()->mpi ? clock_now() + LINK_AGAIN_NS : UINT64_MAX;
+	store->link_at = UINT64_MAX;
+	if (!store->options.share || store->private_reason)
+		return;
+	rc = node_link_open(&store->link, &store->identity, store->options.node, storage_of(store));
+	if (!rc)
+		store->link_refused = 0;
+	else if (settings_get()->mpi)
+		store->link_at = clock_now() + link_pause(store, rc);
 }
 
 void arena_scanned(struct store *store)

@@ -190,6 +190,7 @@ struct store {
 	bool kept;             /* the page cache kept some of them; the prefetch thread's alone */
 	_Atomic(void *) spare; /* a buffer of a chunk for a thread that reads for itself, or NULL */
 	uint64_t link_at;      /* ns: when to look for a server again; UINT64_MAX: never */
+	uint64_t link_refused; /* ns: how long not to, after the last server that refused */
 	struct node_link link; /* to the server of the arena, if there is one */
 	struct store_retired retired;
 	const char *private_reason; /* why the arena is this process's alone, or NULL */

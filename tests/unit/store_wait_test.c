@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks how often a reader waits for a server that is stopped. The file has its own clock, which
- * advances during a wait and between two reads. */
+/* Checks how often a reader waits for a server that is stopped, and asks a server that refuses. The
+ * file has its own clock, which advances during a wait and between two reads. */
 #include "store_fixture.h"
 
 #include "arena/arena_private.h"
 #include "util/settings.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,6 +139,48 @@ static void server_when_it_is_stopped_then_it_is_waited_for_as_long_as_is_set(vo
 	settings->patience = 1;
 }
 
+/* --- a server that refuses ---------------------------------------------------------------------- */
+
+static int listener;
+static _Atomic unsigned asked;
+
+static void *refuse(void *unused)
+{
+	const struct node_answer no = {.version = NODE_VERSION, .error = ENOSPC};
+	struct node_message message;
+	int fd;
+
+	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+		if (recv(fd, &message, sizeof(message), 0) == (ssize_t)sizeof(message)) {
+			atomic_fetch_add(&asked, 1);
+			(void)node_send(fd, &no, sizeof(no), -1);
+		}
+		close(fd);
+	}
+	return unused;
+}
+
+static void server_when_it_refuses_then_it_is_asked_ever_more_rarely(void **state)
+{
+	struct fixture *f = *state;
+	struct settings *settings = (struct settings *)(uintptr_t)settings_get();
+	struct sockaddr_un address;
+	socklen_t length = node_address(&address, f->node);
+	pthread_t server;
+
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, length), 0);
+	assert_int_equal(listen(listener, MINUTE), 0);
+	assert_int_equal(pthread_create(&server, NULL, refuse, NULL), 0);
+	settings->mpi = true;
+	(void)read_paced(&f->first, 1, MINUTE);
+	assert_in_range(atomic_load(&asked), 8, 12);
+	settings->mpi = false;
+	shutdown(listener, SHUT_RDWR);
+	assert_int_equal(pthread_join(server, NULL), 0);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +198,9 @@ int main(void)
 			store_teardown),
 		cmocka_unit_test_setup_teardown(
 			server_when_it_is_stopped_then_it_is_waited_for_as_long_as_is_set, setup,
+			store_teardown),
+		cmocka_unit_test_setup_teardown(
+			server_when_it_refuses_then_it_is_asked_ever_more_rarely, store_setup,
 			store_teardown),
 	};
 
