@@ -229,6 +229,15 @@ END
 cp $data packed
 status container_beside_a_data_file_is_asked_for 0 "$convert" -q --from=container -6 packed chosen.zst
 judge container_beside_a_data_file_is_the_container cmp chosen.zst level6.zst
+cp few/data.mdb packed
+pages records $data > records.wanted
+for target in laid.zst laid.mdb; do
+	"$convert" -q --from=container --relayout --verify packed $target
+	[ $target = laid.mdb ] || "$convert" -q laid.zst laid.mdb
+	pages records laid.mdb > records.found
+	same "container_beside_another_data_file_is_laid_anew_into_$target" records.wanted records.found
+	rm laid.*
+done
 echo text > shards.tar.d/list
 told text_below_a_directory_that_is_named_like_an_archive_is_none 2 'list: this is no LMDB data file.*--from names it' \
 	"$convert" shards.tar.d/list x.zst

@@ -321,10 +321,11 @@ static int container_names(struct source *source, const char *path)
 		return errno;
 	if (S_ISDIR(st.st_mode))
 		inside = holds_container(path) ? "/data.mdb" : "/data.mdb.zst";
-	source->path = strdup(path);
 	if (asprintf(&source->file, "%s%s", path, inside) < 0)
 		source->file = NULL;
-	return source->path && source->file ? 0 : ENOMEM;
+	/* The directory's name would lead to a data file that stands beside the container. */
+	source->path = source->file ? strdup(source->file) : NULL;
+	return source->path ? 0 : ENOMEM;
 }
 
 static int container_open(struct source *source)
