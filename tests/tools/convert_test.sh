@@ -106,6 +106,13 @@ judge combined_letters_are_read sh -c "zstd -dcq ultra.zst | cmp - few/data.mdb"
 judge word_behind_o_is_no_level cmp -- -3/data.mdb.zst level6.zst
 status level_20_without_ultra_is_refused 2 "$convert" -20 large no.zst
 says level_20_without_ultra_says_so ultra
+"$convert" -q --relayout large relaid.zst
+for size in 64k 1M 4M; do
+	status "relaid_container_laid_anew_in_chunks_of_${size}_verifies" 0 \
+		"$convert" -q -f --relayout --verify --chunk-size=$size relaid.zst anew.zst
+	status "relaid_container_in_chunks_of_${size}_verifies" 0 \
+		"$convert" -q -f --verify --chunk-size=$size relaid.zst anew.zst
+done
 status trained_dictionary_verifies 0 "$convert" -q --chunk-size=64k --train-dictionary=20k --verify large trained.zst
 "$convert" -q --to=lmdb trained.zst trained.mdb
 judge trained_dictionary_comes_back cmp trained.mdb $data

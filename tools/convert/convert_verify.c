@@ -349,8 +349,9 @@ int verify_run(struct convert *convert, struct source *source, const struct targ
 		source_close(&verify.back);
 		return rc;
 	}
+	/* Without --relayout a container keeps the places that its relaid source has given to pages. */
 	if (form == FORM_CONTAINER)
-		relaid = source_is_relaid(&verify.back) && !source_is_relaid(source);
+		relaid = source_is_relaid(&verify.back) && (relaid || !source_is_relaid(source));
 	progress_begin(&convert->progress, "verifying", verify.back.size);
 	rc = job_leads(convert) ? index_verify(&verify) : 0;
 	if (!rc && relaid)
