@@ -431,6 +431,60 @@ status rm_of_an_environment_that_was_open_is_done 0 "$convert" -q --rm held targ
 judge rm_of_an_environment_that_was_open_removes_both_files test -z "$(ls held)"
 rm -f target/held.zst
 
+# --- a program that writes to the source ---
+# The converter is stopped once it has a snapshot. Then each page of the snapshot is freed, and reused unless the reader
+# slot is in the lock file of the program.
+cat > rewrites.py <<'END'
+import lmdb, os, signal, subprocess, sys, time
+path, *command = sys.argv[1:]
+env = lmdb.open(path, subdir=os.path.isdir(path), map_size=1 << 29)
+convert = subprocess.Popen(command)
+while not os.path.exists("target/.held.zst.lmdbio-partial") and convert.poll() is None:
+    time.sleep(0.001)
+convert.send_signal(signal.SIGSTOP)
+os.waitid(os.P_PID, convert.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+with env.begin() as txn:
+    keys = [key for key, _ in txn.cursor()]
+for i in range(4):
+    with env.begin(write=True) as txn:
+        for key in keys:
+            txn.put(key, b"late" * 500)
+convert.send_signal(signal.SIGCONT)
+sys.exit(convert.wait())
+END
+pages records $data > records.wanted
+while read -r written read; do
+	rm -rf held target/held.zst held.back.mdb
+	mkdir held
+	cp $data held
+	touch held/data.mdb-lock # an earlier program has named the file
+	# shellcheck disable=SC2086
+	status "source_written_as_${written}_and_read_as_${read##* }_is_converted" 0 \
+		"$python" rewrites.py $written "$convert" -q -T1 -12 $read target/held.zst
+	"$convert" -q target/held.zst held.back.mdb || :
+	pages records held.back.mdb > records.found || :
+	same "source_written_as_${written}_and_read_as_${read##* }_is_the_snapshot" records.wanted records.found
+done <<'END'
+held held
+held held/data.mdb
+held/data.mdb -n held/data.mdb
+held/data.mdb held/data.mdb
+END
+while read -r written read name; do
+	rm -rf held target/held.zst
+	mkdir held
+	cp $data held
+	# shellcheck disable=SC2086
+	told "source_written_as_${written}_and_read_by_another_name_is_refused" 2 \
+		"held/data.mdb: it was written to while it was read, and a program names it by its $name.*: convert it by that" \
+		"$python" rewrites.py $written "$convert" -q -T1 -12 ${read/,/ } target/held.zst
+	empty "source_written_as_${written}_and_read_by_another_name_leaves_nothing" target
+done <<'END'
+held -n,held/data.mdb directory
+held/data.mdb held file
+END
+rm -f held/*
+
 # --rm removes names, and a link's name is not the data's.
 cp level3.zst linked.zst
 ln -s linked.zst link.zst

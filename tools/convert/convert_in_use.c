@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +34,7 @@ static int lock_open(const char *data, bool named, int flags, int *fd)
 	return rc;
 }
 
-static int lock_look(const char *data, bool named)
+int in_use_by(const char *data, bool named)
 {
 	struct flock lock = first_byte;
 	int fd, rc = lock_open(data, named, O_RDONLY, &fd);
@@ -51,9 +50,9 @@ static int lock_look(const char *data, bool named)
 
 int in_use_look(const char *data)
 {
-	int rc = lock_look(data, true);
+	int rc = in_use_by(data, true);
 
-	return rc ? rc : lock_look(data, false);
+	return rc ? rc : in_use_by(data, false);
 }
 
 int in_use_prevent(const char *data, int held[IN_USE_LOCKS])

@@ -8,11 +8,16 @@
 #ifndef LMDBIO_TOOLS_CONVERT_IN_USE_H
 #define LMDBIO_TOOLS_CONVERT_IN_USE_H
 
+#include <stdbool.h>
+
 enum { IN_USE_LOCKS = 2 };
 
 /* Call this before this process opens the environment: its own lock counts, too. Returns 0, EBUSY
  * if a program has this data file's environment open, or an errno of opening a lock file. */
 int in_use_look(const char *data);
+
+/* The same for the one lock file of programs that have named the data file, or its directory. */
+int in_use_by(const char *data, bool named);
 
 /* Keeps programs from opening the environment until in_use_allow(). Call that function whatever
  * this one returns. This process must have closed the environment. Returns as in_use_look(). */

@@ -381,11 +381,7 @@ static int run_steps(struct convert *convert, struct target *target, struct sour
 	if (rc || !is_usable(convert, worst))
 		return rc ? rc : worst;
 	result->busy = opened && !source_is_unchanged(source);
-	rc = 0;
-	if (result->busy && source->unlocked)
-		rc = convert_refuse(source->file, "it was written to while it was read, and its "
-						  "lock file cannot be used");
-	rc = job_agree(convert, rc);
+	rc = job_agree(convert, result->busy ? source_judge_changed(source) : 0);
 	if (rc)
 		return rc;
 	if ((convert->verify || convert->remove) && !result->verified) {

@@ -8,6 +8,7 @@
  * both must give the same bytes. Otherwise the transaction is renewed.
  */
 #include "convert_source.h"
+#include "convert_in_use.h"
 #include "tool_env.h"
 
 #include "format/layout.h"
@@ -153,19 +154,19 @@ static int source_io(struct source *source)
 
 /* ---- LMDB ---- */
 
-/* Returns whether a data file has its name in an environment. Then it is opened by its directory,
- * which has the lock file that writers use, unless they have named the file too. */
+/* Returns whether a data file has its name in an environment. Then it is opened by its directory
+ * (NULL: no memory), which has the lock file that writers use, unless a program has the file open by
+ * its own name alone. */
 static bool is_in_environment(const char *path, char **directory)
 {
 	size_t before = (size_t)(basename(path) - path);
 
 	if (strcmp(path + before, "data.mdb"))
 		return false;
+	if (in_use_by(path, true) == EBUSY && in_use_by(path, false) != EBUSY)
+		return false;
 	*directory = before ? strndup(path, before - (before > 1)) : strdup(".");
-	if (*directory && !exists_in(*directory, "data.mdb-lock"))
-		return true;
-	free(*directory);
-	return false;
+	return true;
 }
 
 static int lmdb_names(struct source *source, const char *path, bool no_subdir)
@@ -179,8 +180,9 @@ static int lmdb_names(struct source *source, const char *path, bool no_subdir)
 		source->path = strdup(path);
 	if (!source->path)
 		return ENOMEM;
-	source->file = env_data_path(source->path, named ? MDB_NOSUBDIR : 0);
-	source->lock = env_lock_path(source->path, named ? MDB_NOSUBDIR : 0);
+	source->flags = named ? MDB_NOSUBDIR : 0;
+	source->file = env_data_path(source->path, source->flags);
+	source->lock = env_lock_path(source->path, source->flags);
 	return source->file && source->lock ? 0 : ENOMEM;
 }
 
@@ -272,7 +274,7 @@ static int lmdb_pin(struct source *source)
 
 static int tree_begin(struct source *source, unsigned flags)
 {
-	int rc = tool_env_try(source->path, flags, 0, &source->env);
+	int rc = tool_env_try(source->path, source->flags | flags, 0, &source->env);
 
 	if (rc)
 		return rc;
@@ -285,6 +287,13 @@ static int tree_begin(struct source *source, unsigned flags)
 	source->page_size = source->txn->snapshot.page_size;
 	source->format = source->txn->snapshot.format;
 	return 0;
+}
+
+/* Returns whether a program has the data file open by the other of its two lock files: then no reader
+ * slot of this process keeps the program from reusing pages. */
+static bool is_bypassed(const struct source *source)
+{
+	return in_use_by(source->file, !(source->flags & MDB_NOSUBDIR)) == EBUSY;
 }
 
 /* Opens a data file. If its lock file may not be used, reads it as it is; a look at the end shows
@@ -305,6 +314,7 @@ static int lmdb_open(struct source *source)
 		source->unlocked = true;
 		rc = tree_begin(source, MDB_NOLOCK);
 	}
+	source->bypassed = !rc && is_bypassed(source);
 	if (!rc)
 		rc = lmdb_pin(source);
 	return rc ? rc : source_io(source);
@@ -477,6 +487,20 @@ bool source_is_unchanged(const struct source *source)
 	same = now && !metas_read(source, 0, now) && !memcmp(now, source->metas, size);
 	free(now);
 	return same;
+}
+
+int source_judge_changed(const struct source *source)
+{
+	if (source->unlocked)
+		return convert_refuse(source->file, "it was written to while it was read, and its "
+						    "lock file cannot be used");
+	if (source->form == FORM_LMDB && (source->bypassed || is_bypassed(source)))
+		return convert_refuse(
+			source->file,
+			"it was written to while it was read, and a program names it by "
+			"its %s: convert it by that name",
+			source->flags & MDB_NOSUBDIR ? "directory" : "file (-n)");
+	return 0;
 }
 
 int source_fail(const struct source *source, uint64_t offset, int rc)

@@ -19,6 +19,7 @@
 struct source {
 	enum convert_form form; /* FORM_LMDB or FORM_CONTAINER */
 	char *path;             /* of the environment, as LMDB wants it */
+	unsigned flags; /* MDB_NOSUBDIR: the path is the data file's, and so is the lock's name */
 	char *file;             /* the data file or container */
 	char *lock;             /* LMDB's lock file; NULL: none */
 	int fd;
@@ -34,6 +35,7 @@ struct source {
 	MDB_env *env;   /* lmdbio's, over the file; of a container only after source_tree() */
 	MDB_txn *txn;
 	bool unlocked; /* no reader slot holds the snapshot */
+	bool bypassed; /* a program had it open by another lock file */
 };
 
 /* Returns the form of a path by the files there; FORM_AUTO if they do not show it. */
@@ -75,6 +77,10 @@ int source_tree(struct source *source, MDB_txn **txn);
 
 /* Returns whether the file is unchanged since it was opened. */
 bool source_is_unchanged(const struct source *source);
+
+/* Judges a file that has changed since it was opened: refuses it if the reader slot may not have held
+ * the snapshot. */
+int source_judge_changed(const struct source *source);
 
 /* Reports an error of source_read(). Returns TOOL_PROBLEM or TOOL_FAILED. */
 int source_fail(const struct source *source, uint64_t offset, int rc);
