@@ -247,6 +247,11 @@ wait $!
 imported tar_out_of_a_pipe_has_every_member tar piped.d pax.tar
 told tar_out_of_a_pipe_cannot_be_verified 2 'a pipe, and --verify reads a source twice' \
 	"$convert" -q --verify --from=tar pipe.tar none.d
+for part in "head -c 5000 pax.tar" "echo text"; do
+	$part > pipe.tar &
+	status "${part%% *}_of_a_tar_in_a_pipe_is_refused" 2 timeout 60 "$convert" -q --from=tar pipe.tar none.d
+	wait $!
+done
 rm pipe.tar
 status several_tars_are_imported 0 "$convert" -q -o several.d shard-0.tar pax.tar
 imported several_tars_have_every_member tar several.d shard-0.tar pax.tar

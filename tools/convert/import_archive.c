@@ -69,9 +69,11 @@ static const char *program_wanted(const char *path)
 	return NULL;
 }
 
-static int archive_fail(const char *path, struct archive *archive)
+static int archive_fail(const struct convert *convert, const char *path, struct archive *archive)
 {
-	const char *why = archive_error_string(archive), *program = program_wanted(path);
+	const char *why = archive_error_string(archive);
+	/* A pipe's first bytes are gone, and opening it again may wait for ever. */
+	const char *program = convert->limits.piped ? NULL : program_wanted(path);
 
 	if (program)
 		return convert_refuse(path,
@@ -160,7 +162,7 @@ static int member_read(struct convert *convert, struct archive *archive,
 			return rc;
 		if (n == 0)
 			return convert_refuse(member->archive, "%s: cut off", member->name);
-		return archive_fail(member->archive, archive);
+		return archive_fail(convert, member->archive, archive);
 	}
 	return 0;
 }
@@ -222,7 +224,7 @@ static int archive_read_one(struct convert *convert, const char *path,
 	filters_allow(archive);
 	archive_read_support_format_tar(archive);
 	if (archive_read_open_filename(archive, path, ARCHIVE_BLOCK) != ARCHIVE_OK) {
-		rc = archive_fail(path, archive);
+		rc = archive_fail(convert, path, archive);
 		goto fail;
 	}
 	while ((got = archive_read_next_header(archive, &entry)) == ARCHIVE_OK ||
@@ -236,7 +238,7 @@ static int archive_read_one(struct convert *convert, const char *path,
 			goto fail;
 	}
 	if (got != ARCHIVE_EOF)
-		rc = archive_fail(path, archive);
+		rc = archive_fail(convert, path, archive);
 fail:
 	archive_read_free(archive);
 	return rc;
