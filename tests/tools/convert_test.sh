@@ -403,7 +403,8 @@ cat > opens.py <<'END'
 import lmdb, os, signal, subprocess, sys, time
 how, *command = sys.argv[1:]
 convert = subprocess.Popen(command)
-while not os.path.exists("target/.held.zst.lmdbio-partial") and convert.poll() is None:
+partial = "/.".join(os.path.split(command[-1])) + ".lmdbio-partial"
+while not os.path.exists(partial) and convert.poll() is None:
     time.sleep(0.001)
 convert.send_signal(signal.SIGSTOP)
 env = lmdb.open("held", map_size=1 << 30, lock=how == "locked")
@@ -530,9 +531,18 @@ cp -r large used
 "$python" - "$convert" <<'END' > code
 import lmdb, subprocess, sys
 env = lmdb.open("used", readonly=True)
-print(subprocess.run([sys.argv[1], "-q", "-f", "--to=lmdb", "level3.zst", "used"]).returncode)
+for target in ["--to=lmdb", "used"], ["--to=container", "used/data.mdb"]:
+    print(subprocess.run([sys.argv[1], "-q", "-f", "level3.zst", *target]).returncode)
 END
-judge environment_in_use_is_not_replaced test "$(cat code)" = 2
+judge environment_in_use_is_not_replaced test "$(tr '\n' ' ' < code)" = '2 2 '
+cp $data held
+told environment_opened_meanwhile_is_not_replaced 2 \
+	'held/data.mdb: a program has it open: end the program, or name another target' \
+	"$python" opens.py locked "$convert" -q -f -T1 -12 --to=container large held/data.mdb
+judge environment_opened_meanwhile_stays cmp held/data.mdb $data
+judge environment_opened_meanwhile_has_no_partial_file test ! -e held/.data.mdb.lmdbio-partial
+status environment_becomes_a_container_in_place 0 "$convert" -q -f --to=container held held/data.mdb
+judge environment_that_became_a_container_is_the_same cmp held/data.mdb level3.zst
 judge environment_out_of_use_is_replaced "$convert" -q -f --to=lmdb level3.zst used
 status environment_is_compacted_in_place 0 "$convert" -q -f --to=lmdb --relayout used used
 pages records $data > records.wanted

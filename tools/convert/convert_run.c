@@ -390,8 +390,11 @@ static int run_steps(struct convert *convert, struct target *target, struct sour
 			return rc;
 		result->verified = true;
 	}
-	if (!job_leads(convert))
-		return worst;
+	/* The source may be the target, and a rank's own lock of it counts as a program's. */
+	source_let_go(source);
+	rc = job_agree(convert, 0);
+	if (rc || !job_leads(convert))
+		return rc ? rc : worst;
 	if (fstat(target->fd, &st))
 		return convert_fail(target->path, errno);
 	result->file = (uint64_t)st.st_size;

@@ -35,6 +35,16 @@ static bool is_directory(const struct convert *convert)
 	return ends_in(path, "/") || (!ends_in(path, ".zst") && !ends_in(path, ".mdb"));
 }
 
+/* Refuses to replace a data file that a program has open. Readers would take the old and the new file
+ * for the same, and writers would go on with the old one. */
+static int unused_judge(const struct target *target)
+{
+	if (!target->convert->force || in_use_look(target->path) != EBUSY)
+		return 0;
+	return convert_refuse(target->path,
+			      "a program has it open: end the program, or name another target");
+}
+
 int target_name(struct target *target, const struct convert *convert, enum convert_form form)
 {
 	const char *path = convert->target, *base = basename(path);
@@ -63,13 +73,7 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 	if (target->exists && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		return convert_refuse(target->path,
 				      "it exists and is no regular file: name another target");
-	/* Readers that have the file open would take the old and the new file for the same. */
-	if (target->exists && form == FORM_LMDB && convert->force &&
-	    in_use_look(target->path) == EBUSY)
-		return convert_refuse(
-			target->path,
-			"a program has it open: end the program, or name another target");
-	return 0;
+	return target->exists ? unused_judge(target) : 0;
 }
 
 static const char *partial_name(const struct target *target)
@@ -217,6 +221,10 @@ int target_commit(struct target *target, const struct stat *like)
 		rc = errno;
 	if (rc)
 		return convert_fail(target->partial, rc);
+	/* The conversion may have taken hours. */
+	rc = unused_judge(target);
+	if (rc)
+		return rc;
 	rc = partial_rename(target);
 	if (rc)
 		return convert_fail(target->path, rc);

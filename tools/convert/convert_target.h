@@ -32,7 +32,8 @@ int target_name(struct target *target, const struct convert *convert, enum conve
  * exists and convert->force is not given. */
 int target_open(struct target *target);
 
-/* Makes the file durable and gives it its name. The file gets the mode, the times and, if allowed,
+/* Makes the file durable and gives it its name, unless a program has the file of that name open: this
+ * process must have closed it. The file gets the mode, the times and, if allowed,
  * the owner of `like`; NULL: those of any new file. */
 int target_commit(struct target *target, const struct stat *like);
 
