@@ -253,6 +253,15 @@ for part in "head -c 5000 pax.tar" "echo text"; do
 	wait $!
 done
 rm pipe.tar
+# Sparse files: one hole, and a hole behind data that ends where a read of a pipe does.
+truncate -s 3M hollow
+head -c 1048576 tree/large > trailing
+truncate -s 3M trailing
+tar --sparse --hole-detection=raw -cf holes.tar hollow trailing
+status tar_of_files_with_holes_is_imported 0 "$convert" -q --verify holes.tar holes.d
+imported tar_of_files_with_holes_has_every_byte tar holes.d holes.tar
+status tar_of_files_with_holes_out_of_a_pipe_is_imported 0 "$convert" -q --from=tar <(cat holes.tar) holed.d
+imported tar_of_files_with_holes_out_of_a_pipe_has_every_byte tar holed.d holes.tar
 status several_tars_are_imported 0 "$convert" -q -o several.d shard-0.tar pax.tar
 imported several_tars_have_every_member tar several.d shard-0.tar pax.tar
 status shards_are_imported 0 "$convert" -q --from=webdataset -o shards.d shard-0.tar shard-1.tar shard-2.tar

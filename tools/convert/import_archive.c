@@ -132,6 +132,7 @@ static int member_read(struct convert *convert, struct archive *archive,
 {
 	int64_t size = archive_entry_size(entry);
 	bool piped = convert->limits.piped;
+	bool ended = false;
 	size_t done = 0;
 	int rc = 0;
 
@@ -155,6 +156,11 @@ static int member_read(struct convert *convert, struct archive *archive,
 			rc = piped ? piece_charge(convert, archive, member, (size_t)n) : 0;
 			if (!rc)
 				continue;
+		}
+		/* In front of a hole at the end of a sparse file libarchive says once that it ends. */
+		if (n == 0 && !ended) {
+			ended = true;
+			continue;
 		}
 		free(member->value);
 		member->value = NULL;
