@@ -162,9 +162,18 @@ import json
 s = json.load(open("json"))
 assert s["records"] is None and s["verified"] is True and s["seconds"] > 0'
 rm -r pages
-cp -r large "$(printf 'odd "\\\n\377')"
-"$convert" --json -q "$(printf 'odd "\\\n\377')" odd.zst > json
-judge json_of_an_odd_name_is_parsed "$python" -c 'import json; json.load(open("json"))'
+for odd in 'odd "\\\n\377' 'n\303\266 \342\202\254 \360\237\231\202' \
+	'\340\200\200' '\355\240\200' '\360\200\200\200' '\364\220\200\200'; do
+	# shellcheck disable=SC2059
+	name=$(printf "$odd")
+	cp -r few "$name"
+	"$convert" --json -q -f "$name" odd.zst > json
+	judge "json_of_the_odd_name_of_bytes_${odd//[^0-9]/}_is_parsed" "$python" - "$name" <<'END'
+import json, os, sys
+name = os.fsencode(sys.argv[1])
+assert json.loads(open("json", "rb").read())["source"] == name.decode(errors="replace"), name
+END
+done
 status quiet_is_quiet 0 "$convert" -q large quiet.zst
 judge quiet_says_nothing test ! -s err -a ! -s out
 status usual_summary_is_on_standard_error 0 "$convert" large usual.zst

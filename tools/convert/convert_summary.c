@@ -43,7 +43,8 @@ void summary_tell(const struct convert *convert, const struct convert_result *re
 			convert->sources[0], (unsigned long long)result->txnid);
 }
 
-/* Returns the length of the UTF-8 character that begins here; 0: none does. */
+/* Returns the length of the UTF-8 character that begins here; 0: none does. The second byte shows a
+ * form that is too long, half of a surrogate pair, and what is behind the last character. */
 static size_t utf8_length(const unsigned char *at)
 {
 	size_t length = *at < 0x80   ? 1
@@ -56,6 +57,9 @@ static size_t utf8_length(const unsigned char *at)
 	for (size_t i = 1; i < length; i++)
 		if ((at[i] & 0xc0) != 0x80)
 			return 0;
+	if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f) ||
+	    (*at == 0xf0 && at[1] < 0x90) || (*at == 0xf4 && at[1] > 0x8f))
+		return 0;
 	return length;
 }
 
