@@ -4,11 +4,15 @@
 
 #include "tool_common.h"
 
+#include <limits.h>
 #include <string.h>
+
+enum { ESCAPED_BYTE = 4 /* characters: \xHH */, ESCAPED_END = 16 };
 
 json_t *tool_json_bytes(const void *bytes, size_t length)
 {
-	char escaped[TOOL_ESCAPED_TEXT];
+	/* A name of LMDB 0.9 and a path fit: two names whose texts are cut off may look the same. */
+	char escaped[ESCAPED_BYTE * PATH_MAX + ESCAPED_END];
 	json_t *json = json_stringn(bytes, length);
 
 	return json ? json : json_string(tool_escape(bytes, length, escaped, sizeof(escaped)));

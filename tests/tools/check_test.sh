@@ -337,9 +337,15 @@ for name in "ä".encode(), b"x\xff\n", b'"\\', b"main database":
 for tool, *options in sys.argv[1:2], [sys.argv[2], "-a"]:
     read = subprocess.run([tool, "--json", *options, "names"], stdout=subprocess.PIPE, check=True)
     print(*sorted(ascii(d["name"]) for d in json.loads(read.stdout)["databases"]))
+env = lmdb.open("long", max_dbs=2)
+for end in b"1", b"2":
+    env.open_db(b"\xff" * 300 + end)
+for tool, *options in sys.argv[1:2], [sys.argv[2], "-a"]:
+    read = subprocess.run([tool, "--json", *options, "long"], stdout=subprocess.PIPE, check=True)
+    print(*(len(d["name"]) for d in json.loads(read.stdout)["databases"] if d["name"]))
 END
 		line=$(printf '%s ' "'\"\\\\'" "'\\xe4'" "'main database'" "'x\\\\xff\\\\x0a'" None)
-		printf '%s\n%s\n' "${line% }" "${line% }" > expected
+		printf '%s\n' "${line% }" "${line% }" "1201 1201" "1201 1201" > expected
 		same json_names_databases_as_stat_does expected found
 	fi
 	# A file of 64 GiB, all holes: two bits for each page are 4 MiB.
