@@ -103,6 +103,10 @@ imported datums_have_label_and_shape datums datums.d images labels
 status list_is_imported 0 "$convert" -q --from=caffe --root=images labels list.d
 imported list_has_the_keys_of_convert_imageset images list.d labels images
 status list_verifies 0 "$convert" -q --verify --from=caffe --root=images labels list.mdb
+told labels_out_of_a_pipe_cannot_be_verified 2 'a pipe, and --verify reads it twice' \
+	"$convert" -q --verify --labels=<(cat labels) images none.d
+status labels_out_of_a_pipe_are_verified_in_a_container 0 \
+	"$convert" -q --verify --labels=<(cat labels) images labelled.zst
 head -n 5 labels > few
 status file_without_a_label_is_refused 2 "$convert" -q --labels=few images none.d
 says file_without_a_label_is_named "no label for"
@@ -245,7 +249,7 @@ cat pax.tar > pipe.tar &
 status tar_out_of_a_pipe_is_imported 0 "$convert" -q --from=tar pipe.tar piped.d
 wait $!
 imported tar_out_of_a_pipe_has_every_member tar piped.d pax.tar
-told tar_out_of_a_pipe_cannot_be_verified 2 'a pipe, and --verify reads a source twice' \
+told tar_out_of_a_pipe_cannot_be_verified 2 'a pipe, and --verify reads it twice' \
 	"$convert" -q --verify --from=tar pipe.tar none.d
 for part in "head -c 5000 pax.tar" "echo text"; do
 	$part > pipe.tar &

@@ -258,6 +258,12 @@ static int run_import(struct convert *convert, int fd, bool comparing)
 	return rc;
 }
 
+/* Returns whether an import needs no environment beside the target. */
+static bool is_direct(const struct convert *convert)
+{
+	return convert->to == FORM_LMDB && !convert->relayout;
+}
+
 /* Imports straight into the target. */
 static int import_direct(struct convert *convert, struct target *target,
 			 struct convert_result *result)
@@ -298,19 +304,27 @@ static int import_indirect(struct convert *convert, struct target *target,
 
 /* ---- all ---- */
 
-/* Judges --verify, which imports everything once more and compares. */
-static int twice_judge(const struct convert *convert)
+static int pipe_refuse(const char *path)
 {
 	struct stat st;
 
-	for (size_t i = 0; i < convert->source_count; i++)
-		if (!stat(convert->sources[i], &st) &&
-		    (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
-			return convert_refuse(
-				convert->sources[i],
-				"this is a pipe, and --verify reads a source twice: name a file, "
-				"or convert without --verify");
-	return 0;
+	if (stat(path, &st) || !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+		return 0;
+	return convert_refuse(path, "this is a pipe, and --verify reads it twice: name a file, or "
+				    "convert without --verify");
+}
+
+/* Judges --verify, which imports everything once more and compares. */
+static int twice_judge(const struct convert *convert)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < convert->source_count && !rc; i++)
+		rc = pipe_refuse(convert->sources[i]);
+	/* A container is compared with the environment that it was made from. */
+	if (!rc && convert->labels && is_direct(convert))
+		rc = pipe_refuse(convert->labels);
+	return rc;
 }
 
 static bool is_import(enum convert_form form)
@@ -347,9 +361,8 @@ static int run_conversion(struct convert *convert, struct target *target, struct
 	int rc;
 
 	if (is_import(convert->from))
-		rc = convert->to == FORM_LMDB && !convert->relayout
-			     ? import_direct(convert, target, result)
-			     : import_indirect(convert, target, result, source);
+		rc = is_direct(convert) ? import_direct(convert, target, result)
+					: import_indirect(convert, target, result, source);
 	else if (convert->rewrite)
 		rc = run_rewrite(convert, target, source, result);
 	else
