@@ -108,6 +108,7 @@ enum {
 	READ_MOST = 4 << 20,
 	READ_SHARE = 4,          /* 1 / this of memory is for all readers' buffers */
 	ORDER_BYTES = 256 << 20, /* of records, for each default of an order */
+	LOCK_MODE = 0664,        /* of a lock file that is not there yet, as LMDB's tools make it */
 };
 
 /* An options struct of an older program is shorter; what it lacks is zero. */
@@ -226,7 +227,7 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 			loader->data.env->plans = true;
 		if (!rc)
 			rc = env_open(loader->data.env, place->path,
-				      place->flags | MDB_RDONLY | MDB_NOTLS, 0);
+				      place->flags | MDB_RDONLY | MDB_NOTLS, LOCK_MODE);
 		if (rc)
 			return rc;
 	}

@@ -433,6 +433,26 @@ static void open_when_options_make_no_sense_then_refused(void **state)
 	assert_null(loader);
 }
 
+/* A copy of a data set has no lock file until a program opens it. */
+static void lock_file_when_the_loader_makes_it_then_as_other_programs_make_it(void **state)
+{
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SEQUENTIAL, 0);
+	struct loader_place at = {.path = place.directory};
+	mode_t before = umask(022);
+	struct lmdbio_loader *loader;
+	char path[300];
+	struct stat st;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/lock.mdb", place.directory);
+	(void)unlink(path);
+	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	loader_close(loader);
+	(void)umask(before);
+}
+
 static void quality_when_sorted_by_label_then_positions_are_fooled(void **state)
 {
 	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SEQUENTIAL, 0);
@@ -535,6 +555,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(open_when_options_make_no_sense_then_refused),
 		cmocka_unit_test(
 			attach_when_the_program_opens_a_database_then_its_handle_is_its_own),
+		cmocka_unit_test(lock_file_when_the_loader_makes_it_then_as_other_programs_make_it),
 		cmocka_unit_test(quality_when_sorted_by_label_then_positions_are_fooled),
 		cmocka_unit_test(positions_when_glued_in_groups_then_as_published),
 	};
