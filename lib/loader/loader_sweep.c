@@ -26,11 +26,10 @@ enum {
 	ROOM_LEAST = 64,
 };
 
+/* Returns how many samples of each batch are this rank's: 1 or more while sweeps go on. */
 static uint32_t share_of(const struct lmdbio_loader *loader)
 {
-	uint32_t share = order_share(&loader->order, loader->options.ranks, loader->options.rank);
-
-	return share ? share : 1;
+	return order_share(&loader->order, loader->options.ranks, loader->options.rank);
 }
 
 /* Returns how many samples of a window memory can hold. */
@@ -53,6 +52,9 @@ bool sweep_begin(struct lmdbio_loader *loader)
 {
 	uint64_t window, sectors, share = share_of(loader), gap = loader_gap(loader);
 
+	/* The window counts samples, so it would not bound the batches of a rank that has none. */
+	if (!share)
+		return false;
 	if (!loader->memory.copies || loader->job.sharers || loader->tiers.count ||
 	    loader->order.spec.policy != ORDER_SHUFFLE || !loader->plan.round_samples)
 		return false;

@@ -206,6 +206,30 @@ static void ahead_when_bounded_then_the_window_is(void **state)
 	loader_close(loader);
 }
 
+/* Of two records in a batch and three ranks, rank 0 has none. */
+static void ahead_when_the_rank_has_no_samples_then_bounded_too(void **state)
+{
+	struct lmdbio_loader_options options = {
+		.size = sizeof(options),
+		.batch = 2,
+		.ranks = 3,
+		.order = LMDBIO_ORDER_SHUFFLE,
+		.memory = MEMORY,
+		.ahead = 400,
+	};
+	struct loader_place at = {.path = place.directory, .flags = MDB_NOLOCK};
+	struct lmdbio_loader *loader;
+
+	(void)state;
+	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
+	assert_int_equal(loader_epoch(loader, 0), 0);
+	while (batches_ahead(loader) < options.ahead)
+		sched_yield();
+	assert_int_equal(batches_ahead(loader), options.ahead);
+	assert_int_equal(take(loader, 0, 0, UINT64_MAX).batches, RECORDS / options.batch);
+	loader_close(loader);
+}
+
 static void epoch_when_another_begins_in_the_middle_then_nothing_is_mixed(void **state)
 {
 	struct lmdbio_loader *loader = loader_make(1, 0, 0);
@@ -354,6 +378,7 @@ int main(void)
 		cmocka_unit_test(epochs_when_swept_then_every_record_once_in_order),
 		cmocka_unit_test(held_when_swept_then_hardly_more_than_memory),
 		cmocka_unit_test(ahead_when_bounded_then_the_window_is),
+		cmocka_unit_test(ahead_when_the_rank_has_no_samples_then_bounded_too),
 		cmocka_unit_test(epoch_when_another_begins_in_the_middle_then_nothing_is_mixed),
 		cmocka_unit_test(close_when_swept_at_any_batch_then_no_hang),
 		cmocka_unit_test(takers_when_memory_was_short_and_swept_then_none_waits_for_ever),
