@@ -245,25 +245,29 @@ int index_build(struct record_index **index, const struct snapshot *snapshot,
 /* The container's index names leaf pages of the database alone. If keys may have trees of
  * duplicates, the pages themselves are read. */
 
-/* Reads every leaf in the container's index, in order: each index page once. */
+/* Reads every leaf in the container's index, in order: each index page once. No leaf may claim more
+ * records than a page has offsets for. So the number of records, by which tables are made later, is
+ * bounded by the size of the data. */
 static int leaves_read(struct record_index *index, struct io *container,
 		       const struct container_tree *from)
 {
+	uint64_t before = 0, most = container_info(container)->page_size / sizeof(uint16_t);
 	struct container_leaf leaf;
-	uint64_t before = 0;
 	int rc;
 
 	for (uint64_t i = 0; i < from->leaves; i++) {
 		rc = container_leaf(container, from, i, &leaf);
 		if (rc)
 			return rc;
-		if (i ? leaf.first <= before : leaf.first != 0)
+		if (i ? leaf.first <= before || leaf.first - before > most : leaf.first != 0)
 			return MDB_CORRUPTED;
 		before = leaf.first;
 		index->leaves[i] = (struct index_leaf){.page = leaf.page & 0xffffffffffff,
 						       .first = leaf.first};
 	}
-	return before < index->records || !index->records ? 0 : MDB_CORRUPTED;
+	if (!index->records)
+		return 0;
+	return before < index->records && index->records - before <= most ? 0 : MDB_CORRUPTED;
 }
 
 int index_read(struct record_index **ret, struct io *container, const struct tree *tree,

@@ -9,6 +9,8 @@
 #include "container_walk.h"
 #include "counted_memory.h"
 
+#include "index/record_index.h"
+
 #include <errno.h>
 #include <lmdb.h>
 #include <stdlib.h>
@@ -321,6 +323,38 @@ static void lookup_in_a_lying_index_is_refused(void **state)
 	}
 }
 
+/* Tables of a place for each record would have sizes that overflow, or fill all memory. */
+static void records_that_no_page_can_hold_are_refused(void **state)
+{
+	static const uint64_t counts[] = {9, PAGE / 2 + 1, UINT64_C(1) << 60};
+	const struct sample *sample = *state;
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		for (uint64_t leaves = 1; leaves <= 2; leaves++) {
+			const struct image_tree claimed = {"", 0, leaves, 2, counts[i]};
+			struct tree tree = {.record = {.entries = leaves * counts[i]}};
+			struct image_plan plan = {.data = sample->data,
+						  .size = sample->size,
+						  .page_size = PAGE,
+						  .chunk_size = CHUNK,
+						  .trees = &claimed,
+						  .n_trees = 1,
+						  .meta_page = 1};
+			struct record_index *index = NULL;
+			struct reader reader;
+			struct image image;
+
+			image_make(&image, &plan);
+			assert_int_equal(reader_open(&reader, image.bytes, image.size), 0);
+			assert_int_equal(index_read(&index, &reader.io, &tree, NULL),
+					 i ? MDB_CORRUPTED : 0);
+			index_free(index);
+			reader_close(&reader);
+			image_free(&image);
+		}
+	}
+}
+
 /* A header that names a dictionary of more than may be, or that would reach behind the file. */
 static void dictionary_that_is_too_long_is_refused(void **state)
 {
@@ -350,6 +384,7 @@ int main(void)
 		cmocka_unit_test(copy_unlike_the_data_is_found_beside_it),
 		cmocka_unit_test(frames_behind_the_data_are_found),
 		cmocka_unit_test(lookup_in_a_lying_index_is_refused),
+		cmocka_unit_test(records_that_no_page_can_hold_are_refused),
 		cmocka_unit_test(dictionary_that_is_too_long_is_refused),
 	};
 
