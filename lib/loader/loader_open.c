@@ -175,14 +175,13 @@ static void sizes_set(struct lmdbio_loader *loader)
 }
 
 /* Copies take memory that the arena of the loader's own environment need not have: one budget for
- * both. Called before the first page read makes the arena. */
-static void arena_limit(struct lmdbio_loader *loader)
+ * both. Returns false if a page that was read has made the arena, which a transaction still uses. */
+static bool arena_limit(struct lmdbio_loader *loader)
 {
 	uint64_t budget = memory_budget(settings_get()), left = budget / 8;
 
-	sizes_set(loader);
 	if (!loader->data.own_env || !loader->memory.copies)
-		return;
+		return true;
 	/* Each sharer has its own part of the arena for reads to pass through. Otherwise chunks
 	 * that one sharer has shown, and does not look at any more, would take the room of
 	 * another. */
@@ -193,9 +192,10 @@ static void arena_limit(struct lmdbio_loader *loader)
 	if (left < TRANSIT_LEAST)
 		left = TRANSIT_LEAST;
 	if (!store_limit(&loader->data.env->store, left))
-		return;
+		return false;
 	left = (left + loader->memory.most) * loader->job.sharers;
 	loader->job.keep_room = loader->job.sharers && left < budget ? budget - left : 0;
+	return true;
 }
 
 /* Returns the bytes that a rank may keep of the pages that it numbers. They go page by page as
@@ -206,6 +206,32 @@ static uint64_t shelf_bytes(const struct lmdbio_loader *loader)
 	uint64_t room = loader->job.keep_room / loader->job.sharers;
 
 	return loader->data.tree.record.flags & MDB_DUPSORT ? room / 2 : room;
+}
+
+static int database_find(struct lmdbio_loader *loader, const char *text, MDB_val *name)
+{
+	int rc = txn_begin(loader->data.env, NULL, MDB_RDONLY, &loader->data.txn);
+
+	if (!rc)
+		rc = dbi_find(loader->data.txn, text, &loader->data.tree, name);
+	if (!rc)
+		sizes_set(loader);
+	return rc;
+}
+
+/* Opens a transaction and the database in it, and limits the arena. The search for a name reads
+ * pages, and so makes the arena before the size of the database is known. That arena is given up,
+ * and the search is repeated in another arena. */
+static int database_open(struct lmdbio_loader *loader, const char *text, MDB_val *name)
+{
+	int rc = database_find(loader, text, name);
+
+	if (rc || arena_limit(loader))
+		return rc;
+	txn_abort(loader->data.txn);
+	loader->data.txn = NULL;
+	(void)arena_limit(loader);
+	return database_find(loader, text, name);
 }
 
 /* Opens the environment, a transaction and the database in it. */
@@ -221,13 +247,12 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 		rc = env_create(&loader->data.env);
 		if (!rc && hooks && hooks->node && !(loader->data.env->node = strdup(hooks->node)))
 			rc = ENOMEM;
-		if (!rc)
+		if (!rc) {
 			loader->data.env->alone = loader->job.sharers != 0;
-		if (!rc)
 			loader->data.env->plans = true;
-		if (!rc)
 			rc = env_open(loader->data.env, place->path,
 				      place->flags | MDB_RDONLY | MDB_NOTLS, LOCK_MODE);
+		}
 		if (rc)
 			return rc;
 	}
@@ -235,13 +260,9 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 		return ENOTSUP;
 	if (loader->data.env->stored)
 		store_guess(&loader->data.env->store, GUESS_NOTHING);
-	rc = txn_begin(loader->data.env, NULL, MDB_RDONLY, &loader->data.txn);
+	rc = database_open(loader, place->name, &name);
 	if (rc)
 		return rc;
-	rc = dbi_find(loader->data.txn, place->name, &loader->data.tree, &name);
-	if (rc)
-		return rc;
-	arena_limit(loader);
 	if (loader->job.sharers)
 		rc = shelf_open(&loader->data.shelf, &loader->data.txn->snapshot.view,
 				shelf_bytes(loader));

@@ -224,18 +224,6 @@ uint64_t store_limited(const struct store *store)
 	return store->options.budget;
 }
 
-bool store_limit(struct store *store, uint64_t bytes)
-{
-	bool early;
-
-	pthread_mutex_lock(&store->lock);
-	early = !store->arena;
-	if (early)
-		store->options.budget = bytes;
-	pthread_mutex_unlock(&store->lock);
-	return early;
-}
-
 const char *store_name(const struct store *store)
 {
 	return store->ops->name;
@@ -278,18 +266,43 @@ static bool store_disable(struct store *store)
 	return true;
 }
 
-int store_snapshot(struct store *store, const struct identity *identity, uint64_t data,
-		   uint64_t low, bool arm)
+/* Shows the file in the whole window, and retires the arena, if there is one. Returns false if the
+ * kernel refuses: the store stays as it was. */
+static bool arena_leave(struct store *store)
 {
-	pthread_mutex_lock(&store->lock);
-	if (!store_disable(store)) {
-		pthread_mutex_unlock(&store->lock);
-		return ENOMEM;
-	}
+	if (!store_disable(store))
+		return false;
 	store_retire(store);
 	for (uint64_t i = 0; i < chunks_used(store); i++)
 		set_state(store, i, CHUNK_REST);
 	taint_all(store);
+	return true;
+}
+
+bool store_limit(struct store *store, uint64_t bytes)
+{
+	bool can;
+
+	pthread_mutex_lock(&store->lock);
+	can = !store->arena;
+	if (!can && !store->transactions && arena_leave(store)) {
+		can = true;
+		atomic_store(&store->enabled, store->armed && !store->paused);
+	}
+	if (can)
+		store->options.budget = bytes;
+	pthread_mutex_unlock(&store->lock);
+	return can;
+}
+
+int store_snapshot(struct store *store, const struct identity *identity, uint64_t data,
+		   uint64_t low, bool arm)
+{
+	pthread_mutex_lock(&store->lock);
+	if (!arena_leave(store)) {
+		pthread_mutex_unlock(&store->lock);
+		return ENOMEM;
+	}
 	store->identity = *identity;
 	store->file.size =
 		identity->size < store->file.length ? identity->size : store->file.length;

@@ -244,8 +244,9 @@ void store_spill_to(struct store *store, const struct store_packed *packed);
 void store_guess(struct store *store, enum store_guess guess);
 
 /* Bytes that this process's part of an arena may take; 0: the node's budget, which is unknown
- * before the first byte is brought. store_limit() sets it before that; it returns false if there is
- * an arena already. */
+ * before the first byte is brought. store_limit() sets it before that, or while no transaction uses
+ * the store: then an arena that is there is given up, and the next read makes another arena. It
+ * returns false if a transaction may use an arena. */
 uint64_t store_limited(const struct store *store);
 bool store_limit(struct store *store, uint64_t bytes);
 

@@ -7,7 +7,9 @@
 #include "arena/arena.h"
 #include "loader/loader_private.h"
 #include "util/stats.h"
+#include "window/store.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -347,6 +349,80 @@ static void values_when_the_file_is_cut_then_these_fail(void **state)
 	loader_close(loader);
 }
 
+/* The first values of `place`, in a database that has a name. */
+static void named_make(const struct place *at, const char *name, uint64_t records)
+{
+	static uint64_t words[VALUE / 8];
+	MDB_env *orig = origin_open(at);
+	MDB_txn *txn;
+	MDB_dbi dbi;
+	char text[16];
+
+	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
+	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
+	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, name, MDB_CREATE, &dbi), 0);
+	for (uint64_t i = 0; i < records; i++) {
+		MDB_val key = {8, text}, data = {value_make(words, i), words};
+
+		snprintf(text, sizeof(text), "%08u", (unsigned)i);
+		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, MDB_APPEND), 0);
+	}
+	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
+	lmdbio_orig_mdb_env_close(orig);
+}
+
+/* Notes what a rank of a job has room for, and ends the opening. */
+static int room_note(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
+		     struct order_spec *spec)
+{
+	(void)tiers, (void)spec;
+	*(uint64_t *)context = loader_room(loader);
+	return ECANCELED;
+}
+
+/* Returns the bytes that the arena may have when a loader has read an epoch. */
+static uint64_t limit_of(struct lmdbio_loader *loader, uint64_t records)
+{
+	uint64_t limit;
+
+	assert_int_equal(epoch_take(loader, 0).right, records);
+	limit = store_limited(&loader->data.env->store);
+	loader_close(loader);
+	return limit;
+}
+
+/* The search for a name reads pages before it is known how large the database is. */
+static void arena_when_the_database_has_a_name_then_limited_as_without(void **state)
+{
+	enum { FEW = 20 };
+	struct lmdbio_loader_options options = {
+		.size = sizeof(options), .batch = BATCH, .memory = MEMORY};
+	struct loader_place at = {.flags = MDB_NOLOCK, .name = "large"};
+	struct loader_hooks hooks = {.prepare = room_note, .sharers = 1};
+	uint64_t limit = limit_of(loader_make(MEMORY), RECORDS), room = 0;
+	struct lmdbio_loader *loader;
+	struct place named;
+
+	(void)state;
+	place_make(&named);
+	named_make(&named, "large", RECORDS);
+	named_make(&named, "small", FEW);
+	at.path = named.directory;
+	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
+	assert_int_equal(limit_of(loader, RECORDS), limit);
+	hooks.context = &room;
+	options.memory = 1 << 20;
+	assert_int_equal(loader_open(&loader, &at, &options, &hooks), ECANCELED);
+	assert_true(room > 0);
+	/* What fits into memory may have all of it. */
+	at.name = "small";
+	options.memory = MEMORY;
+	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
+	assert_false(loader->memory.copies);
+	assert_int_equal(limit_of(loader, FEW), 12 << 20);
+	place_remove(&named);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +433,7 @@ int main(void)
 		cmocka_unit_test(batch_when_its_values_are_large_then_all_of_their_memory_is_held),
 		cmocka_unit_test(blocks_when_small_values_take_the_memory_then_they_go),
 		cmocka_unit_test(block_when_given_back_then_the_next_one_of_its_size),
+		cmocka_unit_test(arena_when_the_database_has_a_name_then_limited_as_without),
 		cmocka_unit_test(values_when_the_file_is_cut_then_these_fail),
 	};
 
