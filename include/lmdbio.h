@@ -237,7 +237,8 @@ struct lmdbio_loader_options {
  * Collective: no.
  * Threads: any. To attach to an environment that was opened without MDB_NOTLS, the thread must have
  * no read transaction in it, and begin none before the loader is closed (mdb_txn_begin() would
- * return MDB_BAD_RSLOT).
+ * return MDB_BAD_RSLOT). The thread must not end before that either: LMDB then gives up its reader
+ * slot, and writers take the snapshot's pages.
  * Lifetime: env must stay open until the loader is closed and its batches are given back. As with
  * mdb_env_open(), a process must not open a data set twice with its lock file: attach to the
  * environment that is open, or pass MDB_NOLOCK.
