@@ -42,8 +42,8 @@ enum {
 	FAULT_MOST = 64 << 20,    /* bytes of one value that the kernel is asked for at a time */
 	FAULT_NS = 2000,          /* a fault that takes less time has read nothing */
 	READ_NS = 8000,           /* the same for a read of one page: no disk answers within it */
-	DEAR_NS = 4000,           /* few touches of cached pages take as long on most machines */
-	WAIT_NS = 2 * READ_NS,    /* a fault that takes as long waited: for a read or a processor */
+	DEAR_NS = 4000,           /* on most machines, few touches of cached pages take this long */
+	WAIT_NS = 2 * READ_NS,    /* a fault this slow has waited, for a read or a processor */
 	TOUCHES = 8,              /* so many more touches of one kind decide */
 	PASS_AT_ONCE = 256 << 10, /* bytes of one request of io_pass() */
 	/* The kernel reads around faults until so many more of them had to read than did not
@@ -151,9 +151,10 @@ static void count_touch(bool quick)
 				      memory_order_relaxed);
 }
 
-/* Whether a fault of the map brings a range alone. It makes the page-table entry too, which a read
- * leaves to the program's own fault, and needs no look at a descriptor: 4,000 values of 3 KB, read
- * by 8 processes, took 79 ms, the original 77, reads 93. */
+/* Whether to touch a range: a single page, around whose fault the kernel reads nothing. The touch
+ * also makes the page-table entry, which a read leaves to the program's own fault, and needs no
+ * check of the descriptor. 4,000 values of 3 KB, read by 8 processes, took 79 ms; with reads 93;
+ * the original took 77. */
 static bool is_touched_alone(const struct store *store, uint64_t length)
 {
 	return length <= ARENA_BLOCK && store->file.random &&

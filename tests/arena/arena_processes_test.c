@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks how processes of a node get on when they come at once, pass the arena on, or fork. */
 #include "arena_workers.h"
+#include "../unit/thread_asleep.h"
 
 #include "arena/arena_private.h"
 #include "util/clock.h"
@@ -222,19 +223,6 @@ static void *fork_and_stay(void *unused)
 	return unused;
 }
 
-static bool is_asleep(pid_t thread)
-{
-	char path[64], state = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
-	file = fopen(path, "re");
-	if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-		abort();
-	fclose(file);
-	return state == 'S';
-}
-
 static pthread_t forking;
 
 /* Lasts until the other thread waits for this one, or has forked, which it must not: its child could
@@ -246,7 +234,7 @@ static void fork_amid(const struct arena_site *site)
 	site_taken = NULL;
 	assert_int_equal(pthread_create(&forking, NULL, fork_and_stay, NULL), 0);
 	while (!atomic_load(&forker.control->arrived) &&
-	       !(atomic_load(&forker.thread) && is_asleep(atomic_load(&forker.thread))))
+	       !(atomic_load(&forker.thread) && thread_is_asleep(atomic_load(&forker.thread))))
 		sched_yield();
 	assert_int_equal(atomic_load(&forker.control->arrived), 0);
 }

@@ -349,28 +349,6 @@ static void values_when_the_file_is_cut_then_these_fail(void **state)
 	loader_close(loader);
 }
 
-/* The first values of `place`, in a database that has a name. */
-static void named_make(const struct place *at, const char *name, uint64_t records)
-{
-	static uint64_t words[VALUE / 8];
-	MDB_env *orig = origin_open(at);
-	MDB_txn *txn;
-	MDB_dbi dbi;
-	char text[16];
-
-	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
-	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
-	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, name, MDB_CREATE, &dbi), 0);
-	for (uint64_t i = 0; i < records; i++) {
-		MDB_val key = {8, text}, data = {value_make(words, i), words};
-
-		snprintf(text, sizeof(text), "%08u", (unsigned)i);
-		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, MDB_APPEND), 0);
-	}
-	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
-	lmdbio_orig_mdb_env_close(orig);
-}
-
 /* Notes what a rank of a job has room for, and ends the opening. */
 static int room_note(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
 		     struct order_spec *spec)
@@ -405,8 +383,8 @@ static void arena_when_the_database_has_a_name_then_limited_as_without(void **st
 
 	(void)state;
 	place_make(&named);
-	named_make(&named, "large", RECORDS);
-	named_make(&named, "small", FEW);
+	place_put_named(&named, "large", RECORDS, VALUE, value_make);
+	place_put_named(&named, "small", FEW, VALUE, value_make);
 	at.path = named.directory;
 	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
 	assert_int_equal(limit_of(loader, RECORDS), limit);

@@ -67,8 +67,8 @@ void place_remove(struct place *place)
 			left[i] = (struct place){0};
 }
 
-void place_put_records(const struct place *at, uint64_t records, size_t room,
-		       size_t (*make)(void *bytes, uint64_t i))
+void place_put_named(const struct place *at, const char *name, uint64_t records, size_t room,
+		     size_t (*make)(void *bytes, uint64_t i))
 {
 	MDB_env *orig = origin_open(at);
 	void *bytes = malloc(room);
@@ -79,7 +79,7 @@ void place_put_records(const struct place *at, uint64_t records, size_t room,
 	assert_non_null(bytes);
 	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
 	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
-	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, NULL, 0, &dbi), 0);
+	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, name, name ? MDB_CREATE : 0, &dbi), 0);
 	for (uint64_t i = 0; i < records; i++) {
 		MDB_val key = {8, text}, data = {make(bytes, i), bytes};
 
@@ -89,6 +89,12 @@ void place_put_records(const struct place *at, uint64_t records, size_t room,
 	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
 	lmdbio_orig_mdb_env_close(orig);
 	free(bytes);
+}
+
+void place_put_records(const struct place *at, uint64_t records, size_t room,
+		       size_t (*make)(void *bytes, uint64_t i))
+{
+	place_put_named(at, NULL, records, room, make);
 }
 
 void place_patch(const struct place *place, uint64_t offset, const void *bytes, size_t size)

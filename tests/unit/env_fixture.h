@@ -22,6 +22,9 @@ void place_remove(struct place *place);
  * `room` bytes at most, and returns its size. */
 void place_put_records(const struct place *place, uint64_t records, size_t room,
 		       size_t (*make)(void *bytes, uint64_t i));
+/* The same for a named database, which is made. */
+void place_put_named(const struct place *place, const char *name, uint64_t records, size_t room,
+		     size_t (*make)(void *bytes, uint64_t i));
 
 /* Overwrites bytes of the data file, or cuts it. */
 void place_patch(const struct place *place, uint64_t offset, const void *bytes, size_t size);

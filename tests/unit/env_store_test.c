@@ -2,6 +2,7 @@
 /* Checks which store an environment takes, what happens to its lookups and to a fork when the map is
  * remade, how it reads a file that grows, and what a forked child counts. */
 #include "env_fixture.h"
+#include "thread_asleep.h"
 
 #include "util/clock.h"
 #include "util/settings.h"
@@ -218,25 +219,12 @@ static void fork_goes_on(void)
 		atomic_store(&at_once.forks_amid, true);
 }
 
-static bool is_asleep(pid_t thread)
-{
-	char path[64], state = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
-	file = fopen(path, "re");
-	if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-		abort();
-	fclose(file);
-	return state == 'S';
-}
-
 /* Lasts until the fork has passed the environments, or waits for this thread. */
 static int remap_slowly(MDB_env *orig, size_t size)
 {
 	atomic_store(&at_once.remaps, true);
 	while (!atomic_load(&at_once.forks_amid) &&
-	       !(atomic_load(&at_once.forks) && is_asleep(at_once.forker)))
+	       !(atomic_load(&at_once.forks) && thread_is_asleep(at_once.forker)))
 		sched_yield();
 	atomic_store(&at_once.remaps, false);
 	return lmdbio_orig_mdb_env_set_mapsize(orig, size);
