@@ -17,6 +17,10 @@ enum { IO_READAHEAD_STEP = 128 << 10 };
  * program is to take its own. Any thread. */
 int io_touch(const void *page);
 
+/* Whether io_touch() takes far longer on this machine than a fault of the program's own, as on some
+ * virtual machines. The first call of a process measures it, in about 10 us. Any thread. */
+bool io_touch_is_dear(void);
+
 /* Reads bytes of a file for the page cache alone. Where `fd` is open for random access
  * (POSIX_FADV_RANDOM) the kernel reads these pages and no others, all at a time. Returns 0, or an
  * errno: EIO also where the file ends before. Any thread. */

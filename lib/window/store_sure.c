@@ -6,10 +6,11 @@
  * minor fault. The kernel may drop the page later and read it again; a failure then is a signal.
  *
  * Where the kernel reads nothing around a fault, one request reads the pages into the page cache,
- * and a system call takes the fault of a page that is alone (io_touch()). One request takes 0.09 ms for 3 cold pages in place of 0.22 by faults, 0.4 for 50 in place of 3.3 (ext4,
- * MDB_NORDAHEAD). Where it does, such a system call takes the fault of each missing page. That
- * costs 0.2 us more than the program's own fault, and 5 to 10 us more on a virtual machine whose
- * kernel has to be asked for each page-table entry.
+ * and a system call takes the fault of a page that is alone (io_touch()). One request takes 0.09 ms
+ * for 3 cold pages in place of 0.22 by faults, 0.4 for 50 in place of 3.3 (ext4, MDB_NORDAHEAD).
+ * Where it does, such a system call takes the fault of each missing page. That costs 0.2 us more
+ * than the program's own fault, and 5 to 10 us more on a virtual machine whose kernel has to be
+ * asked for each page-table entry (io_touch_is_dear()): there a page that is alone is read, too.
  *
  * When a local file is far larger than memory, the kernel drops the neighbours that it reads around
  * a page (read_ahead_kb, 8 MiB on some disks) before they are wanted. They help only where the
@@ -38,13 +39,12 @@ enum {
 	ROW = 16,          /* pages in a row that were there, before whole pieces are asked for */
 	ROW_MAX = ROW + 6, /* ... and whole pieces; at most 2^(ROW_MAX - ROW) are assumed */
 	PIECE = STORE_FAULT,
-	PIECE_LARGE = 4 * PIECE,  /* the most to read page by page for one page that was wanted */
-	FAULT_MOST = 64 << 20,    /* bytes of one value that the kernel is asked for at a time */
-	FAULT_NS = 2000,          /* a fault that takes less time has read nothing */
-	READ_NS = 8000,           /* the same for a read of one page: no disk answers within it */
-	DEAR_NS = 4000,           /* on most machines, few touches of cached pages take this long */
+	PIECE_LARGE = 4 * PIECE, /* the most to read page by page for one page that was wanted */
+	FAULT_MOST = 64 << 20,   /* bytes of one value that the kernel is asked for at a time */
+	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
+	READ_NS = 8000,          /* the same for a read of one page: no disk answers within it */
+	MAJOR_UNKNOWN = -1,
 	WAIT_NS = 2 * READ_NS,    /* a fault this slow has waited, for a read or a processor */
-	TOUCHES = 8,              /* so many more touches of one kind decide */
 	PASS_AT_ONCE = 256 << 10, /* bytes of one request of io_pass() */
 	/* The kernel reads around faults until so many more of them had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
@@ -138,48 +138,35 @@ static int touch(const struct store *store, uint64_t offset)
 	return rc == ENOSYS ? 0 : rc;
 }
 
-/* Of this process, for all files: touches of cached pages that took DEAR_NS or more, less the
- * other ones, until these are TOUCHES more. */
-static atomic_int touches_dear;
-
-static void count_touch(bool quick)
-{
-	int dear = atomic_load_explicit(&touches_dear, memory_order_relaxed);
-
-	if (quick ? dear > -TOUCHES : dear < TOUCHES)
-		atomic_store_explicit(&touches_dear, quick ? dear - 1 : dear + 1,
-				      memory_order_relaxed);
-}
-
 /* Whether to touch a range: a single page, around whose fault the kernel reads nothing. The touch
  * also makes the page-table entry, which a read leaves to the program's own fault, and needs no
  * check of the descriptor. 4,000 values of 3 KB, read by 8 processes, took 79 ms; with reads 93;
  * the original took 77. */
 static bool is_touched_alone(const struct store *store, uint64_t length)
 {
-	return length <= ARENA_BLOCK && store->file.random &&
-	       atomic_load_explicit(&touches_dear, memory_order_relaxed) < TOUCHES;
+	return length <= ARENA_BLOCK && store->file.random && !io_touch_is_dear();
 }
 
 /* Touches one page. To ask the kernel for the number of major faults costs as much as a fault. So
- * the clock tells quick faults; for a slow one the number is compared with that at the thread's
- * last slow one. If the program has taken major faults of its own meanwhile, the page counts as
- * read. So does one that another process is reading, which is no major fault but a wait. */
+ * the clock tells quick faults, and slow ones: those waited, for a read or for one by another
+ * process, which is no major fault. For the rest the number is compared with that at the thread's
+ * last such fault. If the program has taken major faults of its own meanwhile, the page counts as
+ * read. After a wait the number is unknown, and the clock decides alone. */
 static int touch_one(const struct store *store, uint64_t offset, bool *there)
 {
-	static _Thread_local long seen;
+	static _Thread_local long seen = MAJOR_UNKNOWN;
 	uint64_t began = clock_now(), took;
 	int rc = touch(store, offset);
 	long before = seen;
 
 	took = clock_now() - began;
 	*there = took < FAULT_NS;
-	if (!*there) {
+	if (took >= WAIT_NS) {
+		seen = MAJOR_UNKNOWN;
+	} else if (!*there) {
 		seen = faults_major();
-		*there = seen == before && took < WAIT_NS;
+		*there = before == MAJOR_UNKNOWN ? took < READ_NS : seen == before;
 	}
-	if (*there)
-		count_touch(took < DEAR_NS);
 	return rc;
 }
 

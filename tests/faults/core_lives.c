@@ -395,6 +395,7 @@ static void live_touching(void)
 
 		if (rc != ENOSYS) /* the kernel does not know the advice */
 			(void)lives_done("io_touch", rc);
+		(void)io_touch_is_dear();
 		munmap(map, (size_t)st.st_size);
 	}
 	calls_lack(0);

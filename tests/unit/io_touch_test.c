@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,11 +27,24 @@ enum { PAGE = 4096, PAGES = 300 };
 static unsigned populates;
 static bool refused;  /* a sandbox refuses the call */
 static bool outdated; /* the kernel is older than the advice */
+static uint64_t touch_ns; /* of a touch, by a clock that nothing else moves; 0: the real clock */
+static uint64_t moved;
 
 int __real_madvise(void *address, size_t length, int advice);
 int __wrap_madvise(void *address, size_t length, int advice);
 long __wrap_syscall(long number, ...);
 long __real_syscall(long number, ...);
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (!touch_ns)
+		return __real_clock_gettime(clock, time);
+	*time = (struct timespec){.tv_nsec = (long)moved};
+	return 0;
+}
 
 int __wrap_madvise(void *address, size_t length, int advice)
 {
@@ -55,6 +69,7 @@ long __wrap_syscall(long number, ...)
 	old = va_arg(rest, void *);
 	va_end(rest);
 	assert_int_equal(number, SYS_setitimer);
+	moved += touch_ns;
 	if (refused) {
 		errno = EPERM;
 		return -1;
@@ -167,6 +182,34 @@ static void page_when_the_call_is_refused_then_madvise_answers(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* Asks in a child, because a process measures once. Returns io_touch_is_dear(), or -1: its second
+ * answer is another one. */
+static int is_dear(uint64_t ns)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		bool dear;
+
+		touch_ns = ns;
+		dear = io_touch_is_dear();
+		touch_ns = dear ? 1 : 1000000;
+		_exit(io_touch_is_dear() == dear ? dear : 2);
+	}
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status) == 2 ? -1 : WEXITSTATUS(status);
+}
+
+static void touch_when_it_takes_far_longer_than_a_fault_then_dear(void **state)
+{
+	(void)state;
+	assert_int_equal(is_dear(250), false);
+	assert_int_equal(is_dear(5000), true);
+}
+
 static void bytes_when_passed_then_all_are_asked_for(void **state)
 {
 	const struct file *file = *state;
@@ -197,6 +240,7 @@ int main(void)
 		CASE(page_when_the_call_is_refused_then_madvise_answers),
 		CASE(page_when_touched_then_the_program_takes_no_fault_for_it),
 		CASE(page_when_there_is_none_then_eio),
+		CASE(touch_when_it_takes_far_longer_than_a_fault_then_dear),
 		CASE(bytes_when_passed_then_all_are_asked_for),
 		CASE(bytes_when_passed_now_then_told_whether_they_were_there),
 	};

@@ -32,17 +32,15 @@ static void values_when_nothing_is_read_around_then_one_request_for_each(void **
 	}
 }
 
-/* Has the store touch cached pages, and judge by them what touches cost. A missing page now and
- * then keeps it from assuming that the next ones are cached. */
-static void touch_cached(struct store *store, bool slow)
+/* Hands out pages of which some are missing, so that the store does not assume that the next ones
+ * are cached. */
+static void hand_out_some(struct store *store)
 {
-	kernel.fault_ns = slow ? 10000 : 0;
 	kernel.untold = true;
 	for (unsigned i = 0; i < 2 * ROW; i++) {
 		kernel.cold = i % 8 == 0;
 		assert_int_equal(sure_hand_out(store, ARENA_CHUNK + i * PIECE), 0);
 	}
-	kernel.fault_ns = 0;
 	kernel.untold = false;
 }
 
@@ -50,7 +48,7 @@ static void page_when_nothing_is_read_around_then_touched(void **state)
 {
 	struct store *store = sure_store(state);
 
-	touch_cached(store, false);
+	hand_out_some(store);
 	store_read_singly(store);
 	kernel_clear_counts();
 	kernel.cold = true;
@@ -71,7 +69,7 @@ static void page_when_another_process_is_reading_it_then_waited_for(void **state
 	struct store *store = sure_store(state);
 	unsigned waits;
 
-	touch_cached(store, false);
+	hand_out_some(store);
 	store_read_singly(store);
 	waits = store_waits(store);
 	kernel.fault_ns = 100000;
@@ -86,7 +84,8 @@ static void page_when_touches_are_dear_then_read_without_a_try_after_a_missing_o
 {
 	struct store *store = sure_store(state);
 
-	touch_cached(store, true);
+	kernel.dear = true;
+	hand_out_some(store);
 	store_read_singly(store);
 	kernel_clear_counts();
 	assert_false(store_reads_around(store));
@@ -110,7 +109,8 @@ static void page_when_it_cannot_be_read_without_a_try_then_eio(void **state)
 {
 	struct store *store = sure_store(state);
 
-	touch_cached(store, true);
+	kernel.dear = true;
+	hand_out_some(store);
 	store_read_singly(store);
 	kernel_clear_counts();
 	kernel.cold = true;

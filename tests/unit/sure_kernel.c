@@ -25,6 +25,7 @@ ssize_t __wrap_readahead(int fd, off_t offset, size_t count);
 int __wrap_getrusage(int who, struct rusage *usage);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_io_touch(const void *page);
+bool __wrap_io_touch_is_dear(void);
 int __wrap_io_pass(int fd, uint64_t offset, size_t length);
 int __wrap_io_pass_now(int fd, uint64_t offset, size_t length);
 
@@ -57,6 +58,11 @@ int __wrap_io_touch(const void *page)
 {
 	kernel.touches++;
 	return fault((uint64_t)((const uint8_t *)page - kernel.map), PAGE);
+}
+
+bool __wrap_io_touch_is_dear(void)
+{
+	return kernel.dear;
 }
 
 int __wrap_io_pass(int fd, uint64_t offset, size_t length)

@@ -21,6 +21,7 @@ struct sure_kernel {
 	uint64_t bad; /* the page whose reads fail; 0: none */
 	bool cold;    /* every page has to be read */
 	bool untold;  /* a read that does not wait gives no answer */
+	bool dear;    /* io_touch() takes longer than a page fault */
 };
 extern struct sure_kernel kernel;
 
