@@ -123,7 +123,7 @@ bool io_touch_is_dear(void)
 	return dear > 0;
 }
 
-static int pass(int fd, uint64_t offset, size_t length, int flags)
+int io_pass(int fd, uint64_t offset, size_t length)
 {
 	struct iovec to[PAGES_AT_ONCE];
 	uint8_t page[PAGE];
@@ -138,29 +138,17 @@ static int pass(int fd, uint64_t offset, size_t length, int flags)
 			to[n] = (struct iovec){page, part};
 			asked += part;
 		}
-		done = preadv2(fd, to, (int)n, (off_t)offset, flags);
+		done = preadv(fd, to, (int)n, (off_t)offset);
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done < 0)
 			return errno;
 		if (done == 0)
 			return EIO;
-		if (flags & RWF_NOWAIT && (size_t)done < asked)
-			return EAGAIN;
 		offset += (uint64_t)done;
 		length -= (size_t)done;
 	}
 	return 0;
-}
-
-int io_pass(int fd, uint64_t offset, size_t length)
-{
-	return pass(fd, offset, length, 0);
-}
-
-int io_pass_now(int fd, uint64_t offset, size_t length)
-{
-	return pass(fd, offset, length, RWF_NOWAIT);
 }
 
 /* Reads from the kernel how far it reads ahead.

@@ -26,10 +26,6 @@ bool io_touch_is_dear(void);
  * errno: EIO also where the file ends before. Any thread. */
 int io_pass(int fd, uint64_t offset, size_t length);
 
-/* The same without a wait. Returns 0 if all of it is cached; EAGAIN if not, and the kernel reads
- * what is missing of the first 256 KiB; EOPNOTSUPP: the file system does not tell; or an errno. */
-int io_pass_now(int fd, uint64_t offset, size_t length);
-
 /* Whether mincore(2) tells what the page cache holds of this file. Returns false if it says that
  * all is there. Any thread. */
 bool io_is_told(int fd);

@@ -42,44 +42,63 @@ static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
 	return true;
 }
 
+/* The more values in a row were found in the page cache, the more of the next ones pass
+ * unchecked. */
+static void count_found(struct store *store, bool found)
+{
+	unsigned streak = atomic_load_explicit(&store->granted.streak, memory_order_relaxed);
+
+	streak = !found ? 0 : streak < STREAK_MAX ? streak + 1 : streak;
+	atomic_store_explicit(&store->granted.streak, streak, memory_order_relaxed);
+	if (found)
+		atomic_store_explicit(&store->granted.skip, 1u << 2 * streak, memory_order_relaxed);
+}
+
+/* Whether a value is in the page cache, as far as may be assumed or a look tells. Each value is
+ * looked for while a scan brings the file. Where faults bring pages alone, the request for a value
+ * also tells, so after a value that was missing the next one is requested without a look. */
+static bool is_likely_cached(struct store *store, uint64_t offset, uint64_t end, bool lone)
+{
+	bool found;
+
+	if (!store->believe_cache)
+		return false;
+	if (store_keeps(store))
+		return is_cached_at(store, end - 1);
+	if (!lone && store_takes_value(store))
+		return true;
+	if (store->file.random &&
+	    !atomic_load_explicit(&store->granted.streak, memory_order_relaxed))
+		return false;
+	found = is_cached_at(store, offset + (end - offset) / 2);
+	count_found(store, found);
+	return found;
+}
+
 /* Asks the page cache for the whole range in one request. */
 static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 {
-	bool lone = is_lone(store, offset, end), there;
-	unsigned streak;
+	bool lone = is_lone(store, offset, end), there = false;
 	uint64_t began;
 	int rc = 0;
 
-	/* The more values in a row were found in the page cache, the more of the next ones pass
-	 * unchecked; but each is checked while a scan brings the file. */
-	if (store->believe_cache && store_keeps(store)) {
-		if (is_cached_at(store, end - 1))
-			return 0;
-	} else if (store->believe_cache) {
-		if (!lone && store_takes_value(store))
-			return 0;
-		streak = atomic_load_explicit(&store->granted.streak, memory_order_relaxed);
-		if (is_cached_at(store, offset + (end - offset) / 2)) {
-			streak += streak < STREAK_MAX;
-			atomic_store_explicit(&store->granted.streak, streak, memory_order_relaxed);
-			atomic_store_explicit(&store->granted.skip, 1u << 2 * streak,
-					      memory_order_relaxed);
-			return 0;
-		}
-		atomic_store_explicit(&store->granted.streak, 0, memory_order_relaxed);
-	}
+	if (is_likely_cached(store, offset, end, lone))
+		return 0;
 	began = clock_now();
-	if (keep_scanned(store, offset, end))
-		goto done;
-	stats_requests(1, end - offset);
-	rc = fault_in(store, offset, end, lone, &there);
-	sure_failed(store, rc);
-	if (!rc) {
-		mark_run(store, block_of(offset), block_end(end));
-		mark_sure(store, offset, end);
+	if (!keep_scanned(store, offset, end)) {
+		rc = fault_in(store, offset, end, lone, &there);
+		sure_failed(store, rc);
+		if (!rc) {
+			mark_run(store, block_of(offset), block_end(end));
+			mark_sure(store, offset, end);
+		}
+		if (there && store->believe_cache)
+			count_found(store, true);
+		if (!there)
+			stats_requests(1, end - offset);
 	}
-done:
-	store_waited(store, began);
+	if (!there)
+		store_waited(store, began);
 	return rc;
 }
 

@@ -5,12 +5,15 @@
  * So a system call makes sure of a page before it is first handed out, and the program maps it by a
  * minor fault. The kernel may drop the page later and read it again; a failure then is a signal.
  *
- * Where the kernel reads nothing around a fault, one request reads the pages into the page cache,
- * and a system call takes the fault of a page that is alone (io_touch()). One request takes 0.09 ms
- * for 3 cold pages in place of 0.22 by faults, 0.4 for 50 in place of 3.3 (ext4, MDB_NORDAHEAD).
- * Where it does, such a system call takes the fault of each missing page. That costs 0.2 us more
+ * The system call takes the page fault in the program's place (io_touch()). That costs 0.2 us more
  * than the program's own fault, and 5 to 10 us more on a virtual machine whose kernel has to be
- * asked for each page-table entry (io_touch_is_dear()): there a page that is alone is read, too.
+ * asked for each page-table entry (io_touch_is_dear()): there a page that is wanted alone is read.
+ *
+ * Where the kernel reads nothing around a fault, one request for all pages of a value comes before
+ * the touches, which wait for it. One request takes 0.09 ms for 3 cold pages in place of 0.22 by
+ * faults, 0.4 for 50 in place of 3.3 (ext4, MDB_NORDAHEAD). A read into a scratch page instead of
+ * the touches copies all bytes, and leaves the faults to the program: 4,000 values of 12 KB then
+ * took 1.2 times as long, and 400 of 196 KB by 4 processes 1.7 times.
  *
  * When a local file is far larger than memory, the kernel drops the neighbours that it reads around
  * a page (read_ahead_kb, 8 MiB on some disks) before they are wanted. They help only where the
@@ -43,9 +46,9 @@ enum {
 	FAULT_MOST = 64 << 20,   /* bytes of one value that the kernel is asked for at a time */
 	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
 	READ_NS = 8000,          /* the same for a read of one page: no disk answers within it */
+	LOOKUP_NS = 100,         /* the kernel finds a cached page in less */
 	MAJOR_UNKNOWN = -1,
-	WAIT_NS = 2 * READ_NS,    /* a fault this slow has waited, for a read or a processor */
-	PASS_AT_ONCE = 256 << 10, /* bytes of one request of io_pass() */
+	WAIT_NS = 2 * READ_NS, /* a fault this slow has waited, for a read or a processor */
 	/* The kernel reads around faults until so many more of them had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
 	AROUND_MISSES = 100,
@@ -138,15 +141,6 @@ static int touch(const struct store *store, uint64_t offset)
 	return rc == ENOSYS ? 0 : rc;
 }
 
-/* Whether to touch a range: a single page, around whose fault the kernel reads nothing. The touch
- * also makes the page-table entry, which a read leaves to the program's own fault, and needs no
- * check of the descriptor. 4,000 values of 3 KB, read by 8 processes, took 79 ms; with reads 93;
- * the original took 77. */
-static bool is_touched_alone(const struct store *store, uint64_t length)
-{
-	return length <= ARENA_BLOCK && store->file.random && !io_touch_is_dear();
-}
-
 /* Touches one page. To ask the kernel for the number of major faults costs as much as a fault. So
  * the clock tells quick faults, and slow ones: those waited, for a read or for one by another
  * process, which is no major fault. For the rest the number is compared with that at the thread's
@@ -170,80 +164,60 @@ static int touch_one(const struct store *store, uint64_t offset, bool *there)
 	return rc;
 }
 
-/* Reads pages that are known to be missing, in few requests. Returns false if a read failed or the
- * descriptor is closed: the file's own map decides, by its faults. */
-static bool pass_read(struct store *store, int fd, uint64_t offset, uint64_t end)
+/* Has the kernel read the missing pages of a range, in few requests, without a wait. If the program
+ * has closed the descriptor, or uses it for another file, each fault reads its own page. Returns
+ * whether all pages were likely cached: a request takes longer to submit. */
+static bool begin_read(const struct store *store, uint64_t offset, uint64_t end)
 {
-	for (uint64_t step = offset; end - offset > PASS_AT_ONCE && step < end;
-	     step += IO_READAHEAD_STEP)
-		if (readahead(store->file.fd, (off_t)step,
-			      end - step < IO_READAHEAD_STEP ? end - step : IO_READAHEAD_STEP))
+	uint64_t began = clock_now(), pages = block_end(end - offset);
+
+	for (; offset < end; offset += IO_READAHEAD_STEP)
+		if (readahead(store->file.fd, (off_t)offset,
+			      end - offset < IO_READAHEAD_STEP ? end - offset : IO_READAHEAD_STEP))
 			break;
-	return fd >= 0 && !io_pass(fd, offset, end - offset);
+	return clock_now() - began < FAULT_NS + pages * LOOKUP_NS;
 }
 
-/* A descriptor of the file, if possible one that reads no more than it is asked for; -1: the
- * program has closed it. */
-static int pass_fd(struct store *store)
+/* Reads a page where a touch is dear, by a descriptor that reads no more than it is asked for.
+ * Returns false if the read failed, or if the program has closed the descriptor. */
+static bool is_read(struct store *store, uint64_t offset, bool *there)
 {
+	uint64_t began = clock_now();
 	int fd = probe_of(store);
 
 	fd = fd < 0 ? store->file.fd : fd;
-	return descriptor_is(fd, store->file.device, store->file.inode) ? fd : -1;
+	if (!descriptor_is(fd, store->file.device, store->file.inode) || io_pass(fd, offset, 1))
+		return false;
+	*there = clock_now() - began < READ_NS;
+	return true;
 }
 
-/* Reads a page that is likely to be missing. Returns 0 or EIO, as pass_in(). */
-static int pass_one(int fd, uint64_t offset, bool *there)
+/* Brings pages by touches. Where the kernel reads around a fault, the first touch shows whether
+ * others are missing. Elsewhere, missing pages are requested before the touches wait for them. To
+ * ask what the page cache holds, a read would not do where the kernel reads around: it could clear
+ * the mark at which the kernel reads on ahead. */
+static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bool lone,
+			  bool *there)
 {
-	uint64_t began = clock_now();
-	int rc = io_pass(fd, offset, 1);
+	bool around = false, single = end - offset <= ARENA_BLOCK, quick = true;
+	int rc;
 
-	*there = !rc && clock_now() - began < READ_NS;
-	return rc ? EIO : 0;
-}
-
-/* Brings pages without a fault for each. Returns 0; EAGAIN: they are left to faults, around which
- * the kernel reads; EIO: a read failed, which the faults will report; or another errno: the file
- * system lacks such reads. Where the kernel reads around faults, this function asks what the page
- * cache holds instead: a read that does not wait would begin a read of the missing page alone. */
-static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
-{
-	int fd, rc;
-
-	/* A read of cached pages could clear the kernel's mark at which it reads on ahead. */
 	if (lone || faults_read_around(store)) {
 		*there = is_told(store) && is_cached(store, offset, end);
 		if (*there)
 			return 0;
-		if (!lone && !(is_found_alone(store) && is_lone(store, offset, end)))
-			return EAGAIN;
+		lone = lone || (is_found_alone(store) && is_lone(store, offset, end));
+		around = !lone;
 	}
-	if (!lone && is_touched_alone(store, end - offset))
-		return EAGAIN;
-	fd = pass_fd(store);
-	/* After a page that was missing, the next one is read at once, without a look. */
-	if (fd >= 0 && end - offset <= ARENA_BLOCK &&
-	    !atomic_load_explicit(&store->granted.sure_row, memory_order_relaxed))
-		return pass_one(fd, offset, there);
-	rc = fd < 0 ? EBADF : io_pass_now(fd, offset, end - offset);
-	*there = !rc;
-	if (rc == EAGAIN)
-		rc = pass_read(store, fd, offset, end) ? 0 : EIO;
-	return rc;
-}
-
-static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bool lone,
-			  bool *there)
-{
-	int passed = pass_in(store, offset, end, lone, there), rc;
-
-	if (!passed)
+	if (single && !around && io_touch_is_dear() && is_read(store, offset, there))
 		return 0;
+	if (lone || (!single && !around))
+		quick = begin_read(store, offset, end);
 	rc = touch_one(store, offset, there);
 	offset += ARENA_BLOCK;
-	if (!rc && !*there && offset < end && passed != EIO &&
-	    pass_read(store, pass_fd(store), offset, end))
-		return 0;
+	if (around && !rc && !*there && offset < end)
+		(void)begin_read(store, offset, end);
+	*there &= quick;
 	for (; !rc && offset < end; offset += ARENA_BLOCK)
 		rc = touch(store, offset);
 	return rc;

@@ -222,16 +222,6 @@ static void bytes_when_passed_then_all_are_asked_for(void **state)
 	assert_int_equal(io_pass(-1, 0, PAGE), EBADF);
 }
 
-static void bytes_when_passed_now_then_told_whether_they_were_there(void **state)
-{
-	const struct file *file = *state;
-	int rc = io_pass_now(file->fd, 0, PAGES * PAGE);
-
-	/* Memory files do not tell everywhere. */
-	assert_true(rc == 0 || rc == EOPNOTSUPP);
-	assert_int_equal(io_pass_now(-1, 0, PAGE), EBADF);
-}
-
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -242,7 +232,6 @@ int main(void)
 		CASE(page_when_there_is_none_then_eio),
 		CASE(touch_when_it_takes_far_longer_than_a_fault_then_dear),
 		CASE(bytes_when_passed_then_all_are_asked_for),
-		CASE(bytes_when_passed_now_then_told_whether_they_were_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

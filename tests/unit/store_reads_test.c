@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* What a value costs that has to be read: of one page, of three, of fifty. */
+/* What a value of several pages costs that has to be read. */
 static void values_when_nothing_is_read_around_then_one_request_for_each(void **state)
 {
 	static const uint64_t pages[] = {3, 50};
@@ -23,11 +23,10 @@ static void values_when_nothing_is_read_around_then_one_request_for_each(void **
 
 		kernel_clear_counts();
 		assert_int_equal(store_assure(store, at, pages[i] * PAGE), 0);
-		assert_int_equal(kernel.tries, 1);
-		assert_int_equal(kernel.passes, 1);
-		assert_int_equal(kernel.asked_from, at);
-		assert_int_equal(kernel.asked, pages[i] * PAGE);
-		assert_int_equal(kernel.touches + kernel.populates, 0);
+		assert_int_equal(kernel.begun_from, at);
+		assert_int_equal(kernel.begun, pages[i] * PAGE);
+		assert_int_equal(kernel.touches, pages[i]);
+		assert_int_equal(kernel.passes + kernel.populates, 0);
 		assert_true(store_are_sure(store->granted.sure, at, pages[i] * PAGE));
 	}
 }
@@ -57,7 +56,7 @@ static void page_when_nothing_is_read_around_then_touched(void **state)
 	assert_int_equal(sure_hand_out(store, 5 * ARENA_CHUNK), 0);
 	assert_int_equal(kernel.touches, 2);
 	assert_int_equal(kernel.asked_from, 5 * ARENA_CHUNK);
-	assert_int_equal(kernel.tries + kernel.passes + kernel.looks, 0);
+	assert_int_equal(kernel.begun + kernel.passes + kernel.looks, 0);
 	kernel.bad = 6 * ARENA_CHUNK;
 	assert_int_equal(sure_hand_out(store, kernel.bad), EIO);
 	assert_false(store_is_sure(store->granted.sure, kernel.bad));
@@ -80,7 +79,7 @@ static void page_when_another_process_is_reading_it_then_waited_for(void **state
 	assert_int_equal(store_waits(store), waits + 1);
 }
 
-static void page_when_touches_are_dear_then_read_without_a_try_after_a_missing_one(void **state)
+static void page_when_touches_are_dear_then_read(void **state)
 {
 	struct store *store = sure_store(state);
 
@@ -94,18 +93,15 @@ static void page_when_touches_are_dear_then_read_without_a_try_after_a_missing_o
 	assert_int_equal(sure_hand_out(store, 5 * ARENA_CHUNK), 0);
 	assert_int_equal(kernel.passes, 2);
 	assert_int_equal(kernel.asked_from, 5 * ARENA_CHUNK);
-	assert_int_equal(kernel.tries, 1); /* those before it were there */
 	assert_int_equal(kernel.touches + kernel.populates, 0);
 	/* A read also shows that a page was in memory. */
 	kernel.cold = false;
-	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK + PAGE), 0);
-	assert_int_equal(kernel.passes, 3);
-	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK + 2 * PAGE), 0);
-	assert_int_equal(kernel.tries, 2);
-	assert_int_equal(kernel.passes, 3);
+	for (unsigned i = 0; i < 2 * ROW; i++)
+		assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK + i * PIECE), 0);
+	assert_true(atomic_load(&store->granted.sure_skip) > 0);
 }
 
-static void page_when_it_cannot_be_read_without_a_try_then_eio(void **state)
+static void page_when_touches_are_dear_and_it_cannot_be_read_then_eio(void **state)
 {
 	struct store *store = sure_store(state);
 
@@ -130,11 +126,11 @@ static void page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_
 	assert_true(store_reads_around(store));
 	assert_int_equal(sure_hand_out(store, ARENA_CHUNK), 0);
 	assert_in_range(kernel.looks, 1, 2);
-	assert_int_equal(kernel.touches + kernel.tries + kernel.passes, 0);
+	assert_int_equal(kernel.touches + kernel.begun + kernel.passes, 0);
 	kernel.cold = true;
 	assert_int_equal(sure_hand_out(store, 2 * ARENA_CHUNK), 0);
 	assert_int_equal(kernel.touches, 1);
-	assert_int_equal(kernel.tries + kernel.passes, 0);
+	assert_int_equal(kernel.begun + kernel.passes, 0);
 }
 
 static void pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for(void **state)
@@ -145,13 +141,12 @@ static void pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for(void
 
 	assert_true(store_begins(store));
 	assert_true(store_begin(store, 3 * PAGE, PAGE));
-	assert_int_equal(kernel.begun, 1);
-	assert_int_equal(kernel.asked_from, 3 * PAGE);
-	assert_int_equal(kernel.asked, PAGE);
+	assert_int_equal(kernel.begun_from, 3 * PAGE);
+	assert_int_equal(kernel.begun, PAGE);
 	assert_int_equal(store_waits(store), waits);
 	assert_false(store_is_sure(store->granted.sure, 3 * PAGE));
 	assert_false(store_begins(&f->second.store)); /* an arena's store */
-	assert_int_equal(kernel.begun, 1);
+	assert_int_equal(kernel.begun, PAGE);
 	kernel.cold = true;
 	assert_int_equal(sure_hand_out(store, 3 * PAGE), 0);
 	assert_int_equal(store_waits(store), waits + 1);
@@ -163,8 +158,8 @@ static void value_when_it_is_there_then_no_read_waits(void **state)
 
 	store_read_singly(store);
 	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
-	assert_int_equal(kernel.tries, 1);
-	assert_int_equal(kernel.touches + kernel.passes + kernel.populates, 0);
+	assert_int_equal(kernel.touches, 3);
+	assert_int_equal(store_waits(store), 0);
 }
 
 /* As long as the kernel reads around faults, the store takes a fault first; pages that are then
@@ -177,14 +172,12 @@ static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in
 	kernel.cold = true;
 	for (value = 0; value < 100; value++)
 		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
-	assert_int_equal(kernel.touches, value);
-	assert_int_equal(kernel.passes, value);
-	assert_int_equal(kernel.asked, 2 * PAGE);
-	assert_int_equal(kernel.tries + kernel.populates, 0);
+	assert_int_equal(kernel.touches, 3 * value);
+	assert_int_equal(kernel.begun, 2 * PAGE * value);
 	for (; value < 110; value++)
 		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
-	assert_in_range(kernel.touches, 100, 101);
-	assert_int_equal(kernel.asked, 3 * PAGE);
+	assert_in_range(kernel.begun, 229 * PAGE, 230 * PAGE);
+	assert_int_equal(kernel.passes + kernel.populates, 0);
 	/* Values that are then in memory make the store rely on reading around again. */
 	kernel.cold = false;
 	for (; value < 120; value++)
@@ -192,7 +185,7 @@ static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in
 	kernel.cold = true;
 	kernel_clear_counts();
 	assert_int_equal(store_assure(store, 6 * ARENA_CHUNK, 3 * PAGE), 0);
-	assert_int_equal(kernel.touches, 1);
+	assert_int_equal(kernel.begun, 2 * PAGE);
 	assert_int_equal(kernel.populates, 0);
 }
 
@@ -201,14 +194,10 @@ static void assert_read(struct store *store, uint64_t offset, uint64_t length, b
 {
 	kernel_clear_counts();
 	assert_int_equal(store_assure(store, offset, length), 0);
-	assert_int_equal(kernel.touches, !alone);
-	if (alone) {
-		assert_int_equal(kernel.passes, 1);
-		assert_int_equal(kernel.asked_from, offset);
-		assert_in_range(kernel.asked, 1, length); /* the first byte brings a page */
-	} else {
-		assert_int_equal(kernel.tries, 0);
-	}
+	assert_int_equal(kernel.touches, length / PAGE);
+	assert_int_equal(kernel.begun, alone ? length : length - PAGE);
+	if (kernel.begun)
+		assert_int_equal(kernel.begun_from, alone ? offset : offset + PAGE);
 }
 
 static struct store *alone_store(void **state)
@@ -313,27 +302,10 @@ static void value_when_a_page_of_it_cannot_be_read_then_eio(void **state)
 	kernel.cold = true;
 	kernel.bad = ARENA_CHUNK + 2 * PAGE;
 	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), EIO);
-	assert_int_equal(kernel.passes, 1);
+	assert_int_equal(kernel.begun, 3 * PAGE);
 	assert_int_equal(kernel.touches, 3);
 	assert_false(store_is_sure(store->granted.sure, ARENA_CHUNK));
 	assert_int_equal(store_assure(store, ARENA_CHUNK, 2 * PAGE), 0);
-}
-
-static void value_when_the_file_system_does_not_tell_then_by_faults_and_a_read(void **state)
-{
-	struct store *store = sure_store(state);
-
-	store_read_singly(store);
-	kernel.untold = true;
-	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
-	assert_int_equal(kernel.touches, 3);
-	assert_int_equal(kernel.passes, 0);
-	kernel.cold = true;
-	kernel_clear_counts();
-	assert_int_equal(store_assure(store, 2 * ARENA_CHUNK, 3 * PAGE), 0);
-	assert_int_equal(kernel.touches, 1);
-	assert_int_equal(kernel.passes, 1);
-	assert_int_equal(kernel.asked, 2 * PAGE);
 }
 
 static void values_when_the_program_has_closed_the_file_then_by_faults(void **state)
@@ -346,7 +318,7 @@ static void values_when_the_program_has_closed_the_file_then_by_faults(void **st
 	kernel.cold = true;
 	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
 	assert_int_equal(kernel.touches, 3);
-	assert_int_equal(kernel.tries + kernel.passes + kernel.populates, 0);
+	assert_int_equal(kernel.begun + kernel.passes + kernel.populates, 0);
 	store->file.fd = fd;
 }
 
@@ -389,8 +361,6 @@ static void value_when_it_is_large_then_all_of_it_is_asked_for(void **state)
 	assert_false(store_is_sure(store->granted.sure, kernel.bad));
 	assert_int_equal(store_bring(store, ARENA_CHUNK, LARGE - ARENA_CHUNK), EIO);
 	assert_int_equal(store_bring(store, ARENA_CHUNK, LARGE - ARENA_CHUNK - PAGE), 0);
-	kernel.untold = true; /* by faults, one by one */
-	assert_int_equal(store_bring(store, ARENA_CHUNK, LARGE - ARENA_CHUNK), EIO);
 	munmap(store->file.base + SIZE, LARGE - SIZE);
 }
 
@@ -400,8 +370,8 @@ int main(void)
 		SURE_CASE(values_when_nothing_is_read_around_then_one_request_for_each),
 		SURE_CASE(page_when_nothing_is_read_around_then_touched),
 		SURE_CASE(page_when_another_process_is_reading_it_then_waited_for),
-		SURE_CASE(page_when_touches_are_dear_then_read_without_a_try_after_a_missing_one),
-		SURE_CASE(page_when_it_cannot_be_read_without_a_try_then_eio),
+		SURE_CASE(page_when_touches_are_dear_then_read),
+		SURE_CASE(page_when_touches_are_dear_and_it_cannot_be_read_then_eio),
 		SURE_CASE(
 			page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_faults),
 		SURE_CASE(pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for),
@@ -415,7 +385,6 @@ int main(void)
 		SURE_CASE(page_when_the_place_was_left_long_ago_then_it_is_read_alone),
 		SURE_CASE(page_when_many_were_there_then_one_elsewhere_is_asked_for),
 		SURE_CASE(value_when_a_page_of_it_cannot_be_read_then_eio),
-		SURE_CASE(value_when_the_file_system_does_not_tell_then_by_faults_and_a_read),
 		SURE_CASE(values_when_the_program_has_closed_the_file_then_by_faults),
 		SURE_CASE(value_when_it_is_large_then_all_of_it_is_asked_for),
 	};

@@ -27,7 +27,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_io_touch(const void *page);
 bool __wrap_io_touch_is_dear(void);
 int __wrap_io_pass(int fd, uint64_t offset, size_t length);
-int __wrap_io_pass_now(int fd, uint64_t offset, size_t length);
 
 static int answer(uint64_t offset, size_t length)
 {
@@ -73,15 +72,6 @@ int __wrap_io_pass(int fd, uint64_t offset, size_t length)
 	return answer(offset, length);
 }
 
-int __wrap_io_pass_now(int fd, uint64_t offset, size_t length)
-{
-	assert_true(fd >= 0);
-	kernel.tries++;
-	if (kernel.untold)
-		return EOPNOTSUPP;
-	return kernel.cold ? EAGAIN : answer(offset, length);
-}
-
 int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)address - kernel.map);
@@ -101,10 +91,14 @@ int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 
 ssize_t __wrap_readahead(int fd, off_t offset, size_t count)
 {
-	assert_true(fd >= 0);
-	kernel.begun++;
-	kernel.asked_from = (uint64_t)offset;
-	kernel.asked = count;
+	if (fd < 0) {
+		errno = EBADF;
+		return -1;
+	}
+	if (!kernel.begun)
+		kernel.begun_from = (uint64_t)offset;
+	kernel.begun += count;
+	now += kernel.cold ? 10000 : 0;
 	return 0;
 }
 
@@ -125,8 +119,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 
 void kernel_clear_counts(void)
 {
-	kernel.asks = kernel.touches = kernel.populates = kernel.tries = kernel.passes =
-		kernel.looks = kernel.begun = 0;
+	kernel.asks = kernel.touches = kernel.populates = kernel.passes = kernel.looks = 0;
+	kernel.begun = 0;
 }
 
 struct store *sure_store(void **state)

@@ -13,14 +13,14 @@ enum { PAGE = 4096, PIECE = STORE_FAULT, ROW = 16 };
 struct sure_kernel {
 	unsigned asks;               /* requests of any kind */
 	unsigned touches, populates; /* ... faults of one page, calls of madvise() */
-	unsigned tries, passes;      /* ... reads that do not wait, reads that do */
-	unsigned looks, begun;       /* ... questions what is cached, requests to begin a read */
+	unsigned passes, looks;      /* ... reads, questions what is cached */
 	uint64_t asked_from, asked;  /* the last request, in bytes */
+	uint64_t begun_from, begun;  /* bytes that it was asked to read without a wait */
 	uint8_t *map;
 	uint64_t fault_ns; /* of a fault that reads nothing */
 	uint64_t bad; /* the page whose reads fail; 0: none */
 	bool cold;    /* every page has to be read */
-	bool untold;  /* a read that does not wait gives no answer */
+	bool untold;  /* mincore() says that all is cached */
 	bool dear;    /* io_touch() takes longer than a page fault */
 };
 extern struct sure_kernel kernel;
