@@ -27,6 +27,7 @@ enum {
 	PAGE = 4096,
 	PAGES_AT_ONCE = 64,
 	NO_TIMER = -1,
+	BEGIN_MOST = 1 << 20, /* bytes that one call of readahead(2) is asked for */
 	DEAR_TRIES = 4,
 	DEAR_NS = 2000, /* a touch takes 200 more than a fault, or 5,000 to 10,000 */
 };
@@ -121,6 +122,20 @@ bool io_touch_is_dear(void)
 		atomic_store_explicit(&known, dear, memory_order_relaxed);
 	}
 	return dear > 0;
+}
+
+/* A call of readahead(2) reads no more than the kernel reads ahead, or than the device takes in one
+ * request, whichever is more (force_page_cache_ra() in mm/readahead.c). So the first call asks for
+ * much, and the next ones for what it may have left. */
+int io_begin(int fd, uint64_t offset, uint64_t length)
+{
+	for (uint64_t at = 0; at < length; at += IO_BEGIN_LEAST) {
+		uint64_t most = at % BEGIN_MOST ? IO_BEGIN_LEAST : BEGIN_MOST, rest = length - at;
+
+		if (readahead(fd, (off_t)(offset + at), rest < most ? rest : most))
+			return errno;
+	}
+	return 0;
 }
 
 int io_pass(int fd, uint64_t offset, size_t length)
@@ -286,10 +301,8 @@ static bool is_there(void *range, size_t length)
  * singly. */
 static bool rest_bring(int fd, void *range, uint64_t offset, size_t length)
 {
-	for (size_t at = 0; at < length; at += IO_READAHEAD_STEP)
-		if (readahead(fd, (off_t)(offset + at), IO_READAHEAD_STEP))
-			return false;
-	return !madvise(range, length, MADV_RANDOM) && !madvise(range, length, MADV_POPULATE_READ);
+	return !io_begin(fd, offset, length) && !madvise(range, length, MADV_RANDOM) &&
+	       !madvise(range, length, MADV_POPULATE_READ);
 }
 
 bool io_huge_keep(int fd, uint64_t offset, size_t length)

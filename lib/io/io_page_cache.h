@@ -8,9 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes: for one call of readahead(2) the kernel may read no more. */
-enum { IO_READAHEAD_STEP = 128 << 10 };
-
 /* Takes the page fault of a mapped page as the program would: the kernel reads what it reads for a
  * fault, and makes the same page-table entries. `page` is a page's first byte. Returns 0; EIO where
  * the program would get SIGBUS; or ENOSYS: this kernel takes no fault within a call, and the
@@ -20,6 +17,13 @@ int io_touch(const void *page);
 /* Whether io_touch() takes far longer on this machine than a fault of the program's own, as on some
  * virtual machines. The first call of a process measures it, in about 10 us. Any thread. */
 bool io_touch_is_dear(void);
+
+/* Bytes: of one request of io_begin(), at least. */
+enum { IO_BEGIN_LEAST = 128 << 10 };
+
+/* Has the kernel read the missing pages of a range for the page cache, in as few requests as it can,
+ * without a wait. Returns 0, or an errno. Any thread. */
+int io_begin(int fd, uint64_t offset, uint64_t length);
 
 /* Reads bytes of a file for the page cache alone. Where `fd` is open for random access
  * (POSIX_FADV_RANDOM) the kernel reads these pages and no others, all at a time. Returns 0, or an

@@ -389,17 +389,16 @@ bool store_may_pass_on(struct store *store)
 
 int store_begin_passed(struct store *store, uint64_t offset, uint64_t length)
 {
-	uint64_t end = offset + length, pages;
-	int fd = store->file.fd;
+	int fd = store->file.fd, rc;
+	uint64_t pages;
 
 	if (!descriptor_is(fd, store->file.device, store->file.inode))
 		return EBADF;
 	if (!io_pages_cached(fd, offset, length, &pages) && pages >= block_end(length))
 		return EALREADY;
-	for (uint64_t at = offset; at < end; at += IO_READAHEAD_STEP)
-		if (readahead(fd, (off_t)at,
-			      end - at < IO_READAHEAD_STEP ? end - at : IO_READAHEAD_STEP))
-			return errno;
+	rc = io_begin(fd, offset, length);
+	if (rc)
+		return rc;
 	/* A file system may keep what it reads in a cache of its own, as GPFS does. Other processes
 	 * would then read all of it again. */
 	if (!store->kept && !io_pages_cached(fd, offset, length, &pages))

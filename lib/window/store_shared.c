@@ -30,10 +30,8 @@ static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *
 			last = chunk_end(store, (last - 1) / ARENA_CHUNK);
 		}
 		/* The kernel's requests are small, but it sends these off together. */
-		stats_requests((last - first + IO_READAHEAD_STEP - 1) / IO_READAHEAD_STEP,
-			       last - first);
-		for (; first < last; first += IO_READAHEAD_STEP)
-			(void)!readahead(store->file.fd, (off_t)first, IO_READAHEAD_STEP);
+		stats_requests((last - first + IO_BEGIN_LEAST - 1) / IO_BEGIN_LEAST, last - first);
+		(void)io_begin(store->file.fd, first, last - first);
 	}
 	return fault_in(store, offset, end, false, &there);
 }

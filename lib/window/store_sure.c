@@ -46,7 +46,7 @@ enum {
 	FAULT_MOST = 64 << 20,   /* bytes of one value that the kernel is asked for at a time */
 	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
 	READ_NS = 8000,          /* the same for a read of one page: no disk answers within it */
-	LOOKUP_NS = 100,         /* the kernel finds a cached page in less */
+	LOOKUP_NS = 100,         /* the kernel finds a cached page twice in less */
 	MAJOR_UNKNOWN = -1,
 	WAIT_NS = 2 * READ_NS, /* a fault this slow has waited, for a read or a processor */
 	/* The kernel reads around faults until so many more of them had to read than did not
@@ -164,18 +164,15 @@ static int touch_one(const struct store *store, uint64_t offset, bool *there)
 	return rc;
 }
 
-/* Has the kernel read the missing pages of a range, in few requests, without a wait. If the program
- * has closed the descriptor, or uses it for another file, each fault reads its own page. Returns
- * whether all pages were likely cached: a request takes longer to submit. */
+/* Requests the missing pages of a range, without a wait. If the program has closed the descriptor,
+ * or uses it for another file, each fault reads its own page. Returns whether all pages were likely
+ * cached: a request takes longer to submit. */
 static bool begin_read(const struct store *store, uint64_t offset, uint64_t end)
 {
-	uint64_t began = clock_now(), pages = block_end(end - offset);
+	uint64_t began = clock_now();
 
-	for (; offset < end; offset += IO_READAHEAD_STEP)
-		if (readahead(store->file.fd, (off_t)offset,
-			      end - offset < IO_READAHEAD_STEP ? end - offset : IO_READAHEAD_STEP))
-			break;
-	return clock_now() - began < FAULT_NS + pages * LOOKUP_NS;
+	(void)io_begin(store->file.fd, offset, end - offset);
+	return clock_now() - began < FAULT_NS + block_end(end - offset) * LOOKUP_NS;
 }
 
 /* Reads a page where a touch is dear, by a descriptor that reads no more than it is asked for.
@@ -423,7 +420,7 @@ bool store_begins(struct store *store)
 
 bool store_begin(const struct store *store, uint64_t offset, uint64_t length)
 {
-	return !readahead(store->file.fd, (off_t)offset, length);
+	return !io_begin(store->file.fd, offset, length);
 }
 
 /* --- page-table entries ahead of the program's faults --- */

@@ -222,6 +222,14 @@ static void bytes_when_passed_then_all_are_asked_for(void **state)
 	assert_int_equal(io_pass(-1, 0, PAGE), EBADF);
 }
 
+static void range_when_its_read_is_begun_then_an_errno_tells_of_a_bad_descriptor(void **state)
+{
+	const struct file *file = *state;
+
+	assert_int_equal(io_begin(file->fd, 0, PAGES * PAGE), 0);
+	assert_int_equal(io_begin(-1, 0, PAGE), EBADF);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -232,6 +240,7 @@ int main(void)
 		CASE(page_when_there_is_none_then_eio),
 		CASE(touch_when_it_takes_far_longer_than_a_fault_then_dear),
 		CASE(bytes_when_passed_then_all_are_asked_for),
+		CASE(range_when_its_read_is_begun_then_an_errno_tells_of_a_bad_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,9 +95,13 @@ ssize_t __wrap_readahead(int fd, off_t offset, size_t count)
 		errno = EBADF;
 		return -1;
 	}
-	if (!kernel.begun)
+	/* What follows a large request asks for parts of it again. */
+	if (!kernel.begun || (uint64_t)offset < kernel.begun_from ||
+	    (uint64_t)offset + count > kernel.begun_from + kernel.begun_last) {
 		kernel.begun_from = (uint64_t)offset;
-	kernel.begun += count;
+		kernel.begun_last = count;
+		kernel.begun += count;
+	}
 	now += kernel.cold ? 10000 : 0;
 	return 0;
 }

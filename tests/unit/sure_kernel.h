@@ -15,7 +15,8 @@ struct sure_kernel {
 	unsigned touches, populates; /* ... faults of one page, calls of madvise() */
 	unsigned passes, looks;      /* ... reads, questions what is cached */
 	uint64_t asked_from, asked;  /* the last request, in bytes */
-	uint64_t begun_from, begun;  /* bytes that it was asked to read without a wait */
+	uint64_t begun;              /* bytes that it was asked to read without a wait */
+	uint64_t begun_from, begun_last; /* ... the last request */
 	uint8_t *map;
 	uint64_t fault_ns; /* of a fault that reads nothing */
 	uint64_t bad; /* the page whose reads fail; 0: none */
