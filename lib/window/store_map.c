@@ -434,7 +434,9 @@ void mark_run(struct store *store, uint64_t first, uint64_t end)
 
 bool is_half(const struct store *store, uint64_t chunk)
 {
+	/* The arena has all of the file, but a window may end before the file does. */
 	return (uintptr_t)store->file.base % (ARENA_PAIR * ARENA_CHUNK) == 0 &&
+	       (chunk | (ARENA_PAIR - 1)) < chunks_used(store) &&
 	       arena_is_huge(store->arena, chunk);
 }
 

@@ -220,6 +220,28 @@ static void half_when_none_of_it_is_in_use_then_it_is_decoded_in_its_place(void 
 	assert_right(&f->first, load.offset, load.length);
 }
 
+/* The file was made longer than its data, and the program has set a smaller map size. */
+static void half_when_the_window_ends_behind_it_then_it_is_shown_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct arena_options options = f->first.store.options;
+	uint64_t length = OTHER * (uint64_t)ARENA_CHUNK;
+	struct store *store = &f->first.store;
+
+	assert_int_equal(store_bring(&f->second.store, length, ARENA_CHUNK), 0);
+	be_huge(f->second.store.arena);
+	align(&f->first, f);
+	store_close(store);
+	assert_int_equal(store_open(store, STORE_ARENA, f->first.base, length, f->fd, &f->first.io,
+				    &options, false),
+			 0);
+	assert_int_equal(store_snapshot(store, &f->identity, length, LOW, true), 0);
+	assert_int_equal(store_bring(store, PAIR * (uint64_t)ARENA_CHUNK, ARENA_CHUNK), 0);
+	assert_int_equal(store->shown.mapped_count, 1);
+	assert_true(store_covers(store, PAIR * (uint64_t)ARENA_CHUNK, ARENA_CHUNK));
+	assert_right(&f->first, 0, SIZE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +265,9 @@ int main(void)
 			store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(
 			half_when_none_of_it_is_in_use_then_it_is_decoded_in_its_place, store_setup,
+			store_teardown),
+		cmocka_unit_test_setup_teardown(
+			half_when_the_window_ends_behind_it_then_it_is_shown_alone, store_setup,
 			store_teardown),
 	};
 
