@@ -179,6 +179,7 @@ static void sizes_set(struct lmdbio_loader *loader)
 static bool arena_limit(struct lmdbio_loader *loader)
 {
 	uint64_t budget = memory_budget(settings_get()), left = budget / 8;
+	unsigned __int128 spent;
 
 	if (!loader->data.own_env || !loader->memory.copies)
 		return true;
@@ -193,8 +194,10 @@ static bool arena_limit(struct lmdbio_loader *loader)
 		left = TRANSIT_LEAST;
 	if (!store_limit(&loader->data.env->store, left))
 		return false;
-	left = (left + loader->memory.most) * loader->job.sharers;
-	loader->job.keep_room = loader->job.sharers && left < budget ? budget - left : 0;
+	/* The program may have named any number of bytes for its batches. */
+	spent = ((unsigned __int128)loader->memory.most + left) * loader->job.sharers;
+	loader->job.keep_room =
+		loader->job.sharers && spent < budget ? budget - (uint64_t)spent : 0;
 	return true;
 }
 

@@ -401,6 +401,27 @@ static void arena_when_the_database_has_a_name_then_limited_as_without(void **st
 	place_remove(&named);
 }
 
+/* A program may name all memory that a number can tell, so as not to be limited. */
+static void room_when_all_memory_is_for_batches_then_none_is_left_for_records(void **state)
+{
+	struct loader_hooks hooks = {.prepare = room_note, .sharers = 1};
+	struct loader_place at = {.path = place.directory, .flags = MDB_NOLOCK};
+	struct lmdbio_loader_options options = {.size = sizeof(options), .batch = BATCH};
+	struct lmdbio_loader *loader;
+	uint64_t room = 0;
+
+	(void)state;
+	hooks.context = &room;
+	options.memory = 1 << 20;
+	assert_int_equal(loader_open(&loader, &at, &options, &hooks), ECANCELED);
+	assert_in_range(room, 1, 12 << 20);
+	for (options.memory = UINT64_MAX; options.memory > 12 << 20; options.memory /= 2) {
+		room = 1;
+		assert_int_equal(loader_open(&loader, &at, &options, &hooks), ECANCELED);
+		assert_int_equal(room, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +433,7 @@ int main(void)
 		cmocka_unit_test(blocks_when_small_values_take_the_memory_then_they_go),
 		cmocka_unit_test(block_when_given_back_then_the_next_one_of_its_size),
 		cmocka_unit_test(arena_when_the_database_has_a_name_then_limited_as_without),
+		cmocka_unit_test(room_when_all_memory_is_for_batches_then_none_is_left_for_records),
 		cmocka_unit_test(values_when_the_file_is_cut_then_these_fail),
 	};
 
