@@ -325,19 +325,19 @@ bool peer_plan_is_old(const struct peer_job *job)
 }
 
 /* Lists the units that were here and that the plan no longer has here, last read first. Without
- * memory for the list it is empty: then nothing more is kept. */
+ * memory for the list it is empty: then nothing more is kept. A thread that has looked at a unit's
+ * role before may still keep a first record of it; the next plan lists such a unit. */
 static void stale_find(struct peer_job *job, const struct placement *plan)
 {
 	struct peer_store *store = &job->store;
 	struct wanted *wanted;
-	uint64_t *stale, n = 0;
+	uint64_t *stale, n = 0, most = 0;
 
 	for (uint64_t unit = 0; unit < store->units; unit++)
-		n += store->at[unit].role == ROLE_NONE && store->at[unit].records;
-	wanted = calloc(n + 1, sizeof(*wanted));
-	stale = calloc(n + 1, sizeof(*stale));
-	n = 0;
-	for (uint64_t unit = 0; wanted && stale && unit < store->units; unit++)
+		most += store->at[unit].role == ROLE_NONE && store->at[unit].records;
+	wanted = calloc(most + 1, sizeof(*wanted));
+	stale = calloc(most + 1, sizeof(*stale));
+	for (uint64_t unit = 0; wanted && stale && unit < store->units && n < most; unit++)
 		if (store->at[unit].role == ROLE_NONE && store->at[unit].records) {
 			wanted[n].time = placement_next(plan, unit, (uint16_t)job->plan.again->node, 0);
 			wanted[n++].unit = unit;
