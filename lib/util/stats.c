@@ -305,6 +305,13 @@ void stats_waited(uint64_t began)
 		waiter_come();
 }
 
+/* Whether this is a forked child without memory of its own for the counters. It adds to its parent's
+ * slot, and leaves all else there to its parent. */
+static bool is_guest(void)
+{
+	return shown && stats_owner_pid(atomic_load(&stats_own.owner)) != getpid();
+}
+
 /* --- the end --------------------------------------------------------------------------------- */
 
 bool stats_any(void)
@@ -336,18 +343,19 @@ void stats_tell(const struct settings *settings)
 	struct stats_report report;
 
 	if (settings->secure || settings->stats.how == SETTINGS_STATS_OFF || !stats_any() ||
-	    is_told_elsewhere() || atomic_flag_test_and_set(&told))
+	    is_guest() || is_told_elsewhere() || atomic_flag_test_and_set(&told))
 		return;
 	stats_report_self(&report);
 	stats_report_write(&report, &settings->stats);
 }
 
-/* In a forked child, which counts from zero. */
+/* In a forked child, which counts from zero if the kernel has memory for that. */
 static void forget(void)
 {
-	if (!shown || !own_hide())
+	if (!shown)
 		memset(&stats_own, 0, sizeof(stats_own));
-	shown = false;
+	else if (own_hide())
+		shown = false;
 	atomic_store(&stats_settled, false);
 	pthread_mutex_init(&lock, NULL); /* another thread of the parent may hold it */
 	if (waiters_watched)
@@ -370,7 +378,7 @@ __attribute__((destructor)) static void stats_end(void)
 		return;
 	if (stats_any())
 		stats_tell(settings_get());
-	if (shown) {
+	if (shown && !is_guest()) {
 		stats_slot_look(&stats_own, 0);
 		atomic_store(&stats_own.ended_ns, clock_now());
 	}

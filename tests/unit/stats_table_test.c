@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -173,6 +174,44 @@ static int join_answer(const struct stats_table *table, int64_t inode)
 		stats_table_close(&joined);
 	assert_null(joined.head);
 	return rc;
+}
+
+/* The limit allows no private memory more. */
+static void fork_without_memory(struct stats_table *table)
+{
+	const struct rlimit none = {0, 0};
+	int status;
+	pid_t pid;
+
+	join(table);
+	stats_add(STATS_EVICTIONS, 1);
+	if (setrlimit(RLIMIT_DATA, &none))
+		_exit(2);
+	pid = fork();
+	if (!pid) {
+		stats_opened();
+		stats_add(STATS_EVICTIONS, 5);
+		exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		_exit(3);
+	if (stats_get(STATS_EVICTIONS) < 1 || stats_owner_pid(stats_own.owner) != getpid() ||
+	    stats_own.ended_ns)
+		_exit(4);
+}
+
+static void child_without_memory_for_its_counters_leaves_its_parent_s(void **state)
+{
+	struct stats_table table;
+	struct stats_sum sum;
+
+	(void)state;
+	assert_int_equal(stats_table_make(&table), 0);
+	assert_int_equal(in_child(fork_without_memory, &table), 0);
+	stats_sum_table(&table, &sum);
+	assert_int_equal(sum.counters[STATS_EVICTIONS], 6);
+	assert_int_equal(sum.processes, 1);
+	stats_table_close(&table);
 }
 
 static void table_of_another_version_is_not_joined(void **state)
@@ -515,6 +554,7 @@ int main(void)
 		cmocka_unit_test(counters_of_processes_that_are_killed_stay),
 		cmocka_unit_test(forked_children_have_slots_of_their_own),
 		cmocka_unit_test(child_of_a_program_that_closed_the_descriptor_is_counted),
+		cmocka_unit_test(child_without_memory_for_its_counters_leaves_its_parent_s),
 		cmocka_unit_test(table_of_another_version_is_not_joined),
 		cmocka_unit_test(file_that_is_no_table_is_not_joined),
 		cmocka_unit_test(table_of_another_user_is_not_joined),
