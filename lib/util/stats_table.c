@@ -313,11 +313,14 @@ static bool slot_counts(const struct stats_slot *slot)
 	return load(&slot->opened_ns) != 0;
 }
 
-/* A dead process without a known end counts as ended when it was last seen. */
+/* A dead process without a known end counts as ended when it was last seen. A server computes
+ * nothing that could wait for bytes. */
 static uint64_t slot_elapsed(const struct stats_slot *slot, bool lives)
 {
 	uint64_t opened = load(&slot->opened_ns), end = load(&slot->ended_ns);
 
+	if (load(&slot->kind) == STATS_SERVER_KIND)
+		return 0;
 	if (!end)
 		end = lives ? clock_now() : load(&slot->seen_ns);
 	return opened && end > opened ? end - opened : 0;
@@ -468,8 +471,7 @@ struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner)
 
 void stats_sum_slot(const struct stats_slot *slot, bool lives, struct stats_sum *sum)
 {
-	/* A server computes nothing that could wait for bytes. */
-	uint64_t elapsed = load(&slot->kind) == STATS_SERVER_KIND ? 0 : slot_elapsed(slot, lives);
+	uint64_t elapsed = slot_elapsed(slot, lives);
 
 	for (unsigned i = 0; i < STATS_COUNT; i++)
 		sum->counters[i] += stats_slot_value(slot, i);

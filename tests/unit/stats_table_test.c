@@ -320,6 +320,11 @@ static void slots_of_dead_processes_are_given_again(void **state)
 		slot->counters[STATS_WAITS].value = 1;
 		slot->counters[STATS_WAIT_NS].value = 10;
 	}
+	/* A server's life is no time that a program could have waited. */
+	table.slots[9].owner = dead;
+	table.slots[9].kind = STATS_SERVER_KIND;
+	assert_ptr_equal(stats_table_take(&table, own), &table.slots[9]);
+	assert_int_equal(table.slots[9].past_elapsed_ns, 0);
 	table.slots[5].owner = dead;
 	slot = stats_table_take(&table, own);
 	assert_ptr_equal(slot, &table.slots[5]);
