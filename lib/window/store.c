@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
 	TABLES_SMALL = 16 << 10, /* bytes: so few are cleared faster than mapped */
@@ -59,6 +60,23 @@ static void tables_free(struct store *store)
 		free((void *)store->shown.runs);
 	else
 		munmap((void *)store->shown.runs, length);
+}
+
+/* Sets a part of the tables to zeros, which other threads may read. Of a long part, the kernel takes
+ * back the memory: in a file of a TiB the table of states alone has a million entries, few of which
+ * were ever written. */
+static void tables_clear(void *start, size_t length)
+{
+	atomic_uchar *at = start, *end = at + length;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	atomic_uchar *from = at + -(uintptr_t)at % page, *to = end - (uintptr_t)end % page;
+
+	if (length <= TABLES_SMALL || madvise((void *)from, (size_t)(to - from), MADV_DONTNEED))
+		from = to = end;
+	for (; at < from; at++)
+		atomic_store_explicit(at, 0, memory_order_release);
+	for (at = to; at < end; at++)
+		atomic_store_explicit(at, 0, memory_order_release);
 }
 
 static const struct store_ops *const kinds[] = {
@@ -160,7 +178,7 @@ bool store_attach(struct store *store)
 	if (store->private_reason && settings_get()->verbose)
 		log_line("not shared with the other processes of the node: %s",
 			 store->private_reason);
-	memset(store->shown.own, 0, own_words(chunks_used(store)) * sizeof(*store->shown.own));
+	tables_clear(store->shown.own, own_words(chunks_used(store)) * sizeof(*store->shown.own));
 	store_link(store);
 	arena_scanned(store);
 	locks_look(store);
@@ -273,8 +291,8 @@ static bool arena_leave(struct store *store)
 	if (!store_disable(store))
 		return false;
 	store_retire(store);
-	for (uint64_t i = 0; i < chunks_used(store); i++)
-		set_state(store, i, CHUNK_REST);
+	_Static_assert(!CHUNK_REST, "zeros are chunks at rest");
+	tables_clear(store->shown.states, chunks_used(store));
 	taint_all(store);
 	return true;
 }
@@ -407,18 +425,13 @@ void store_forked(struct store *store)
 	for (unsigned i = 0; i < store->retired.count; i++)
 		arena_forked(store->retired.arenas[i]);
 	store->retired.count = 0;
-	for (uint64_t i = 0; i < chunks_used(store); i++) {
-		if (store_shows_file(store)) {
-			store->shown.taints[i] = 0; /* the parent's threads do the reads */
-		} else if (is_shown(store, i)) {
-			set_state(store, i, CHUNK_REST);
-			runs_clear(store, i);
-		}
-	}
-	borders_clear(store);
+	/* The parent's threads do the reads. */
+	if (store_shows_file(store))
+		tables_clear(store->shown.taints,
+			     chunks_used(store) * sizeof(*store->shown.taints));
+	mapped_clear(store);
 	store->passes_on = false; /* the child's prefetch thread sets it again */
 	taint_all(store);
-	store->shown.mapped_count = 0;
 	store->landing.loads = 0;
 	/* Look-aheads and copies belonged to threads of the parent. */
 	atomic_store(&store->scans, 0);

@@ -188,7 +188,7 @@ static bool shows_cached(const struct store *store, uint64_t chunk, enum chunk_s
 	       (state == CHUNK_RUNS && has_bits(store->granted.sure, chunk));
 }
 
-void runs_clear(struct store *store, uint64_t chunk)
+static void runs_clear(struct store *store, uint64_t chunk)
 {
 	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++) {
 		uint64_t at = chunk * (ARENA_BLOCKS / 64) + i;
@@ -387,6 +387,19 @@ bool shed_all(struct store *store)
 	return true;
 }
 
+void mapped_clear(struct store *store)
+{
+	while (store->shown.mapped_count > 0) {
+		uint64_t chunk = ring_take(store);
+
+		set_state(store, chunk, CHUNK_REST);
+		runs_clear(store, chunk);
+		if (store->arena)
+			arena_unpin(store->arena, chunk);
+	}
+	borders_clear(store);
+}
+
 /* Lays the file in one call. A call for each chunk would split each huge page, and wait each time
  * for the kernel's locks of the files, which the node's processes share. */
 bool rest_all(struct store *store)
@@ -396,14 +409,7 @@ bool rest_all(struct store *store)
 	locks_look(store);
 	if (store->ops->save || !show_file_whole(store))
 		return shed_all(store);
-	while (store->shown.mapped_count > 0) {
-		uint64_t chunk = ring_take(store);
-
-		set_state(store, chunk, CHUNK_REST);
-		runs_clear(store, chunk);
-		arena_unpin(store->arena, chunk);
-	}
-	borders_clear(store);
+	mapped_clear(store);
 	return true;
 }
 

@@ -204,7 +204,6 @@ bool chunk_show(struct store *store, uint64_t chunk, uint64_t first, uint64_t en
 /* Leaves to the file what the window does not show of a chunk. Returns false if the kernel refuses:
  * the arena stays under the chunk. */
 bool chunk_leave(struct store *store, uint64_t chunk);
-void runs_clear(struct store *store, uint64_t chunk);
 void mark_run(struct store *store, uint64_t first, uint64_t end);
 /* Gives up the oldest maps, as far as the node needs memory; or all maps (false: some remain). */
 void shed(struct store *store);
@@ -215,6 +214,8 @@ bool rest_all(struct store *store);
 
 /* Records that the window shows one file, without borders. */
 void borders_clear(struct store *store);
+/* The same, and unpins the chunks that showed the arena, unless a forked child has none any more. */
+void mapped_clear(struct store *store);
 /* Whether this process's windows have as many borders as they may, and this one its least. */
 bool borders_are_many(const struct store *store);
 
