@@ -31,8 +31,8 @@ enum {
 
 struct arena_options {
 	uint64_t budget; /* bytes of blocks that the node may keep. The number of the process that
-			    makes the arena counts, or a larger one of a process that later finds it
-			    without members */
+			    makes the arena counts; or that of a process that later finds it without
+			    members, if it is larger, or smaller than `node_budget` */
 	uint64_t node_budget; /* bytes that all arenas of the node may keep together; the largest
 				 number counts; 0: as much as `budget` */
 	uint64_t data; /* bytes at the front of the file that may be read; a sparse file may be far

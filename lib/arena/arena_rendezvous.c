@@ -252,8 +252,9 @@ static int take_up(struct arena *arena, int fd)
 	(void)arena_recount(arena);
 	atomic_store(&arena->head->pieces, 0); /* the pieces' readers have ended */
 	/* The process that made the arena with a small budget has ended. A default that is smaller
-	 * now is so because of the arena's bytes. */
-	if (arena->budget < arena->wanted)
+	 * now is so because of the arena's bytes; a process that wants less than the node has needs
+	 * the rest for something else. */
+	if (arena->budget < arena->wanted || arena->wanted < arena->node_budget)
 		arena->budget = arena->head->budget = arena->wanted;
 	rc = contest(arena, &won);
 	if (!rc && won)

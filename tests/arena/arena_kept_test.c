@@ -146,6 +146,40 @@ static void sets_when_one_was_met_with_little_then_all_of_it_counts(void **state
 	assert_int_equal(child_run_parent(child_control(), visit_with_little_and_more, 0), 0);
 }
 
+/* Opens a set with a part of the node's budget, as a batch loader that copies its samples does. */
+static void visit_with_part(struct control *control, unsigned number)
+{
+	struct identity identity = {.device = 7,
+				    .inode = number,
+				    .size = 12 * (uint64_t)ARENA_CHUNK,
+				    .snapshot = snapshot};
+	struct arena_options options = {.budget = 3 * ARENA_CHUNK,
+					.node_budget = BUDGET * ARENA_CHUNK,
+					.share = true,
+					.node = test_node()};
+	struct arena *arena;
+	const char *why;
+
+	(void)control;
+	check(!arena_open(&arena, &identity, &options, &why) && !why);
+	check(arena_budget(arena) == options.budget);
+	arena_close(arena);
+}
+
+static void visit_with_part_of_it(struct control *control, unsigned number)
+{
+	(void)number;
+	check(brings(control, 1, 12) == 12);
+	check(!child_wait(child_start(control, visit_with_part, 1)));
+	check(!brings(control, 1, 12)); /* nothing had to go yet */
+}
+
+static void set_when_met_with_a_part_of_the_budget_then_has_no_more(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), visit_with_part_of_it, 0), 0);
+}
+
 enum { SHARED = 60, WANTS = 45 }; /* chunks; an arena always has 16 */
 
 static struct arena *open_one_of_two(unsigned number)
@@ -429,10 +463,17 @@ static int set_begin(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(sets_when_they_do_not_fit_together_then_the_oldest_goes, set_begin),
-		cmocka_unit_test_setup(sets_when_another_is_open_then_have_what_it_does_not_want, set_begin),
-		cmocka_unit_test_setup(sets_when_one_was_met_with_little_then_all_of_it_counts, set_begin),
-		cmocka_unit_test_setup(sets_when_a_living_one_gets_the_share_of_one_that_ended_then_they_fit, set_begin),
+		cmocka_unit_test_setup(sets_when_they_do_not_fit_together_then_the_oldest_goes,
+				       set_begin),
+		cmocka_unit_test_setup(sets_when_another_is_open_then_have_what_it_does_not_want,
+				       set_begin),
+		cmocka_unit_test_setup(sets_when_one_was_met_with_little_then_all_of_it_counts,
+				       set_begin),
+		cmocka_unit_test_setup(set_when_met_with_a_part_of_the_budget_then_has_no_more,
+				       set_begin),
+		cmocka_unit_test_setup(
+			sets_when_a_living_one_gets_the_share_of_one_that_ended_then_they_fit,
+			set_begin),
 		cmocka_unit_test_setup(set_when_its_file_was_replaced_then_is_not_found, set_begin),
 		cmocka_unit_test_setup(snapshot_when_there_is_a_newer_one_then_goes, set_begin),
 		cmocka_unit_test_setup(arena_when_open_or_kept_then_found_with_its_budget,
