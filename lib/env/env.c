@@ -286,7 +286,8 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		return ENOMEM;
 	/* Not O_CLOEXEC: mdb_env_get_fd() gives this descriptor, and LMDB leaves its own open
 	 * across exec(). */
-	*loan = (struct origin_loan){.path = name, .fd = open(name, O_RDONLY)};
+	fd = open(name, O_RDONLY | (origin_takes_loans(env->origin) ? 0 : O_CLOEXEC));
+	*loan = (struct origin_loan){.path = name, .fd = fd};
 	/* Without a look, the file must not be judged by what the original sees a moment later. */
 	if (loan->fd < 0 && descriptor_is_short(errno)) {
 		rc = errno;
@@ -336,8 +337,7 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 			rc = judge_file(fd, &look);
 		*newer = look.newer;
 	}
-	if (loan->fd >= 0)
-		close(loan->fd);
+	env_file_leave(loan, rc);
 	free(name);
 	return rc;
 }
@@ -383,7 +383,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	if (!rc && env->fd < 0)
 		rc = env->origin->call.mdb_env_get_fd(env->orig, &env->fd);
 	if (!rc)
-		rc = env_file_hold(env, loan.lock, meta.txnid);
+		rc = env_file_hold(env, &loan, meta.txnid);
 	if (rc)
 		goto fail;
 	env->flags = flags;

@@ -238,9 +238,13 @@ static inline bool cursor_is_ours(const MDB_cursor *cursor)
 }
 
 /* env_file.c: keeps the data file in a program that may close descriptors it did not open. */
-/* Records which files env->fd and `lock` (the lock file's descriptor, or -1) lead to, and the newest
- * snapshot that opening has found in the data file. Returns 0 or errno. */
-int env_file_hold(MDB_env *env, int lock, uint64_t snapshot);
+/* Closes the descriptor of a loan that the original has not taken, unless that would cost the program
+ * locks. `rc`: of opening, which then keeps no descriptor. */
+void env_file_leave(struct origin_loan *loan, int rc);
+/* Takes over a descriptor that is left in the loan. Records which files env->fd and the loan's
+ * descriptor of the lock file lead to, and the newest snapshot that opening has found in the data
+ * file. Returns 0 or errno. */
+int env_file_hold(MDB_env *env, const struct origin_loan *loan, uint64_t snapshot);
 /* Opens our own descriptor of the data file, if enough are free. */
 void env_file_lift(MDB_env *env);
 void env_file_release(MDB_env *env);

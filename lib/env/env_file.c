@@ -7,24 +7,36 @@
  */
 #include "env/env.h"
 
+#include "origin/origin_loan.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
+#include "util/kernel_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-int env_file_hold(MDB_env *env, int lock, uint64_t snapshot)
+/* An original that takes no loans has opened the file itself. To close the other descriptor would
+ * drop the program's own fcntl(2) locks on the file, if it has any. */
+void env_file_leave(struct origin_loan *loan, int rc)
+{
+	if (loan->fd >= 0 && (rc || !file_is_locked_here(loan->fd))) {
+		close(loan->fd);
+		loan->fd = -1;
+	}
+}
+
+int env_file_hold(MDB_env *env, const struct origin_loan *loan, uint64_t snapshot)
 {
 	struct descriptor_file file;
 
 	env->seen.at = clock_coarse();
 	env->seen.snapshot = snapshot;
+	env->data = loan->fd >= 0 ? loan->fd : env->fd;
 	if (fstat(env->fd, &env->seen.st))
 		return errno;
-	env->data = env->fd;
 	env->lock.fd = -1;
-	if (lock >= 0 && descriptor_look(lock, 0, &file))
-		env->lock = (struct descriptor_kept){lock, file.device, file.inode};
+	if (loan->lock >= 0 && descriptor_look(loan->lock, 0, &file))
+		env->lock = (struct descriptor_kept){loan->lock, file.device, file.inode};
 	return 0;
 }
 

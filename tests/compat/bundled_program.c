@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* A program that loads extension modules with LMDBs of their own and has them do something.
- * usage: bundled_program all|deep|crossing|closing|fork|threads DATA-FILE MODULE [MODULE]
+ * usage: bundled_program all|deep|crossing|closing|fork|locked|threads DATA-FILE MODULE [MODULE]
  * MODULE is a path, or "-" for the one in the program. */
 #include "bundled_module.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -145,6 +146,31 @@ static void do_fork(const struct module *module)
 	module->module_close(env);
 }
 
+/* The program keeps writers out by a lock of its own on the data file. The kernel takes it away when
+ * the process closes any descriptor of the file. */
+static void do_locked(const struct module *module)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)1 << 40, .l_len = 1};
+	MDB_env *env = module->module_open(data, 0);
+	int fd, status = -1;
+	pid_t pid;
+
+	module->module_write(env);
+	module->module_close(env);
+	fd = open(data, O_RDWR);
+	if (fcntl(fd, F_SETLK, &lock))
+		exit(3);
+	env = module->module_open(data, MDB_RDONLY | MDB_NOLOCK);
+	module->module_read(env);
+	pid = fork();
+	if (!pid)
+		_exit(fcntl(fd, F_GETLK, &lock) || lock.l_type == F_UNLCK);
+	waitpid(pid, &status, 0);
+	printf("lock is gone: %d\n", status);
+	module->module_close(env);
+}
+
 static pthread_barrier_t barrier;
 
 static void *thread_run(void *argument)
@@ -197,6 +223,8 @@ int main(int argc, char **argv)
 		do_closing(&one, argv[3], &other);
 	else if (!strcmp(argv[1], "fork"))
 		do_fork(&one);
+	else if (!strcmp(argv[1], "locked"))
+		do_locked(&one);
 	else if (!strcmp(argv[1], "threads"))
 		do_threads(&one);
 	else

@@ -119,6 +119,8 @@ with_lmdbio ./visible.so ./system.so
 judge closing_reads_all test "$(grep -c "^$(grep -m 1 records out)$" out)" -eq 7
 run fork fork ./visible.so
 judge fork_is_read_by_lmdbio grep -q 'data: read by lmdbio' err
+run locked locked ./visible.so
+judge locked_keeps_the_lock grep -q '^lock is gone: 0$' out
 run threads threads ./visible.so
 LMDBIO_DISABLE=1
 export LMDBIO_DISABLE
