@@ -288,18 +288,39 @@ int container_read_copies(struct io *io, void *buffer, size_t length, uint64_t o
 	return container_code(rc);
 }
 
-static bool is_meta_like(const struct container_info *info, const uint8_t *pages, uint64_t *page)
+/* Compares the footer's meta page with both pages of the data, of which the first is whole. */
+static bool is_meta_like(const struct container_info *info, const uint8_t *first,
+			 const uint8_t *second, uint64_t *page)
 {
-	int newest = select_meta(pages, pages + info->page_size, info->page_size, info->format);
-	size_t at = (size_t)info->meta_page * info->page_size + page_layouts[info->format].shift;
+	int newest = select_meta(first, second, info->page_size, info->format);
+	const uint8_t *own = info->meta_page ? second : first;
 
 	*page = info->meta_page;
 	if (!info->has_meta)
 		return newest < 0;
 	return newest == (int)info->meta_page &&
-	       !memcmp(info->meta, pages + at + META_MAGIC, CONTAINER_META) &&
+	       !memcmp(info->meta, own + page_layouts[info->format].shift + META_MAGIC,
+		       CONTAINER_META) &&
 	       (info->format == FORMAT_0_9 ||
-		load16(pages + info->page_size - sizeof(uint16_t)) == info->sum_size);
+		load16(first + info->page_size - sizeof(uint16_t)) == info->sum_size);
+}
+
+/* Compares the footer's meta page in a range that begins with page 0. If the range is only that
+ * page, the other meta page lies in the next chunk. Reading that chunk tells its errors. */
+static int check_meta(struct io *io, const uint8_t *data, size_t length, uint64_t *page)
+{
+	const struct container_info *info = container_info(io);
+	uint8_t beyond[META_LOOK];
+	const uint8_t *second = data + info->page_size;
+	size_t done;
+
+	if (length < FORMAT_METAS * (size_t)info->page_size) {
+		second = beyond;
+		if (io_read(io, beyond, sizeof(beyond), info->page_size, &done) ||
+		    done < sizeof(beyond))
+			return 0;
+	}
+	return is_meta_like(info, data, second, page) ? 0 : MDB_CORRUPTED;
 }
 
 int container_check_copies(struct io *io, const void *bytes, size_t length, uint64_t offset,
@@ -311,11 +332,11 @@ int container_check_copies(struct io *io, const void *bytes, size_t length, uint
 	const uint8_t *data = bytes;
 	int rc = 0;
 
+	if (first == 0 && end > 0)
+		rc = check_meta(io, data, length, page);
 	container_enter(container);
-	if (first == 0 && end >= FORMAT_METAS && !is_meta_like(info, data, page))
-		return MDB_CORRUPTED;
-	if (!info->copies)
-		return 0;
+	if (rc || !info->copies)
+		return rc;
 	rc = group_find(container, first, &number);
 	for (*page = first; !rc && number < info->groups; number++) {
 		struct copies copies;

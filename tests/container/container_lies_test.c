@@ -276,6 +276,35 @@ static void copy_unlike_the_data_is_found_beside_it(void **state)
 	free(other);
 }
 
+/* The same of the footer's copy of a meta page, where chunks have all meta pages or one. */
+static void meta_unlike_the_data_is_found_beside_it(void **state)
+{
+	enum { META = 88, ROOT = 100 }; /* bytes */
+	const struct sample *sample = *state;
+	const size_t lengths[] = {sample->size, 2 * PAGE, PAGE};
+	size_t size = sample->image.size;
+	uint8_t *bytes = malloc(size), *root;
+	struct reader reader;
+	uint64_t found;
+
+	for (int lied = 0; lied < 2; lied++) {
+		memcpy(bytes, sample->image.bytes, size);
+		root = bytes + image_place(&sample->image, IN_FOOTER) + META + ROOT;
+		*root = (uint8_t)(*root + lied);
+		image_seal(bytes, size, sample->image.data_end);
+		assert_int_equal(reader_open(&reader, bytes, size), 0);
+		for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+			found = UINT64_MAX;
+			assert_int_equal(container_check_copies(&reader.io, sample->data,
+								lengths[i], 0, &found),
+					 lied ? MDB_CORRUPTED : 0);
+			assert_true(!lied || !found);
+		}
+		reader_close(&reader);
+	}
+	free(bytes);
+}
+
 /* Frames of the first of two pages that reach behind the data: the page itself shows it. */
 static void frames_behind_the_data_are_found(void **state)
 {
@@ -382,6 +411,7 @@ int main(void)
 		cmocka_unit_test(lie_in_any_field_is_found),
 		cmocka_unit_test(copies_out_of_order_or_of_no_page_are_found),
 		cmocka_unit_test(copy_unlike_the_data_is_found_beside_it),
+		cmocka_unit_test(meta_unlike_the_data_is_found_beside_it),
 		cmocka_unit_test(frames_behind_the_data_are_found),
 		cmocka_unit_test(lookup_in_a_lying_index_is_refused),
 		cmocka_unit_test(records_that_no_page_can_hold_are_refused),
