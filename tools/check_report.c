@@ -32,14 +32,13 @@ void check_report_close(struct check_report *report)
 static void found_json(struct check_report *report, enum check_severity severity, const char *label,
 		       uint64_t byte, const char *what)
 {
-	json_t *found = json_pack("{ss, so?, sI, so}", "severity", severities[severity], "where",
-				  label ? tool_json_text(label) : NULL, "byte", (json_int_t)byte,
-				  "what", tool_json_text(what));
+	json_t *page = report->page_size ? json_integer((json_int_t)(byte / report->page_size))
+					 : json_null();
 
-	if (found && report->page_size)
-		json_object_set_new(found, "page",
-				    json_integer((json_int_t)(byte / report->page_size)));
-	json_array_append_new(json_object_get(report->json, "findings"), found);
+	json_array_append_new(json_object_get(report->json, "findings"),
+			      json_pack("{ss, so, so, sI, so}", "severity", severities[severity],
+					"where", tool_json_text(label), "page", page, "byte",
+					(json_int_t)byte, "what", tool_json_text(what)));
 }
 
 void check_found_list(struct check_report *report, enum check_severity severity, const char *label,
