@@ -195,13 +195,14 @@ void command_files_make(void)
 	    later_make(place.data, "later.mdb") || command_run(&packs) || command_run(&later))
 		abort();
 	tree_make();
-	/* A tar with a hard link, a container with damage in the middle. */
+	/* A tar with a hard link and a symbolic one, a container with damage in the middle. */
 	command_shell("ln tree/0.jpg tree/twin.jpg; echo twin.jpg 3 >>labels; cp whole.zst bad.zst;"
 		      "printf damage | dd of=bad.zst bs=1 seek=$(($(wc -c <whole.zst) / 2)) "
 		      "conv=notrunc 2>/dev/null");
-	command_shell("tar cf tree.tar tree; echo tree.tar >list;"
-		      "head -c $(($(wc -c <whole.zst) * 2 / 5)) whole.zst >part; head -c 200000 "
-		      "set/data.mdb >half; chmod 600 part half");
+	command_shell(
+		"ln -s 0.jpg tree/soft; tar cf tree.tar tree; rm tree/soft; echo tree.tar >list;"
+		"head -c $(($(wc -c <whole.zst) * 2 / 5)) whole.zst >part; head -c 200000 "
+		"set/data.mdb >half; chmod 600 part half");
 }
 
 void command_files_remove(void)

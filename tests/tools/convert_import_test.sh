@@ -241,6 +241,21 @@ for option in --labels=labels.twins "--labels=labels.twins --caffe" --caffe; do
 	imported "tar_of_hard_links_with_${option}_has_their_labels" $kind twins.mdb twins $wanted
 	rm -f twins.mdb
 done
+# A second name of a symbolic link is skipped like the link, unless the archive has a file of that name since.
+mkdir second
+echo file > second/file
+ln -s file second/soft
+ln second/soft second/twin
+tar -cf second.tar -C second file soft twin
+status tar_of_a_hard_link_to_a_link_is_imported 0 "$convert" second.tar second.d
+judge tar_of_a_hard_link_to_a_link_has_its_file_alone test "$(mdb_stat second.d | sed -n 's/ *Entries: //p')" = 1
+says tar_of_a_hard_link_to_a_link_counts_both '2 members or files'
+rm second/soft second/twin
+echo new > second/soft
+ln second/soft second/last
+tar -rf second.tar -C second soft last
+status tar_of_a_link_that_became_a_file_verifies 0 "$convert" -q --verify second.tar replaced.d
+judge tar_of_a_link_that_became_a_file_has_its_names test "$(mdb_stat replaced.d | sed -n 's/ *Entries: //p')" = 3
 gzip -k pax.tar
 status compressed_tar_is_imported 0 "$convert" -q --verify pax.tar.gz packed.d
 imported compressed_tar_has_every_member tar packed.d pax.tar

@@ -11,6 +11,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <locale.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,12 +174,52 @@ static int member_read(struct convert *convert, struct archive *archive,
 	return 0;
 }
 
-static int member_take(struct convert *convert, struct archive *archive,
-		       struct archive_entry *entry, const char *path,
-		       int (*take)(void *to, struct archive_member *member), void *to)
+/* The reading of one archive. */
+struct walk {
+	struct convert *convert;
+	const char *path;
+	struct archive *archive;
+	void *skipped; /* a tree of tsearch(3): the names of members that were skipped */
+	int (*take)(void *to, struct archive_member *member);
+	void *to;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* Skips a member, and remembers its name for later hard links to it. */
+static int member_skip(struct walk *walk, const char *name)
+{
+	char *copy;
+
+	walk->convert->skipped++;
+	if (!name || tfind(name, &walk->skipped, compare_names))
+		return 0;
+	copy = strdup(name);
+	if (copy && tsearch(copy, &walk->skipped, compare_names))
+		return 0;
+	free(copy);
+	return convert_fail(walk->path, ENOMEM);
+}
+
+/* Forgets a skipped name that a file has now. */
+static void skipped_forget(struct walk *walk, const char *name)
+{
+	char **found = tfind(name, &walk->skipped, compare_names), *copy;
+
+	if (!found)
+		return;
+	copy = *found;
+	tdelete(name, &walk->skipped, compare_names);
+	free(copy);
+}
+
+static int member_take(struct walk *walk, struct archive_entry *entry)
 {
 	struct archive_member member = {
-		.archive = path,
+		.archive = walk->path,
 		.name = plain_name(archive_entry_pathname_utf8(entry),
 				   archive_entry_pathname(entry)),
 		.hardlink = plain_name(archive_entry_hardlink_utf8(entry),
@@ -186,15 +227,16 @@ static int member_take(struct convert *convert, struct archive *archive,
 	};
 	int rc;
 
-	if (!member.name || !*member.name ||
-	    (!member.hardlink && archive_entry_filetype(entry) != AE_IFREG)) {
-		if (archive_entry_filetype(entry) != AE_IFDIR)
-			convert->skipped++;
+	if (!member.hardlink && archive_entry_filetype(entry) == AE_IFDIR)
 		return 0;
-	}
-	if (!member.hardlink && (rc = member_read(convert, archive, entry, &member)))
+	if (!member.name || !*member.name ||
+	    (member.hardlink ? tfind(member.hardlink, &walk->skipped, compare_names) != NULL
+			     : archive_entry_filetype(entry) != AE_IFREG))
+		return member_skip(walk, member.name);
+	skipped_forget(walk, member.name);
+	if (!member.hardlink && (rc = member_read(walk->convert, walk->archive, entry, &member)))
 		return rc;
-	return take(to, &member);
+	return walk->take(walk->to, &member);
 }
 
 /* Counts the bytes around the values as well: names and skipped members. */
@@ -209,10 +251,11 @@ static int archive_count(struct convert *convert, struct archive *archive, const
 	return archive_charge(convert, path, "headers", 0);
 }
 
-static int archive_read_one(struct convert *convert, const char *path,
-			    int (*take)(void *to, struct archive_member *member), void *to)
+static int archive_read_one(struct walk *walk)
 {
-	struct archive *archive = archive_read_new();
+	struct convert *convert = walk->convert;
+	struct archive *archive = walk->archive = archive_read_new();
+	const char *path = walk->path;
 	struct archive_entry *entry;
 	struct stat st;
 	int rc = 0, got;
@@ -239,13 +282,14 @@ static int archive_read_one(struct convert *convert, const char *path,
 		if (!rc)
 			rc = archive_count(convert, archive, path);
 		if (!rc)
-			rc = member_take(convert, archive, entry, path, take, to);
+			rc = member_take(walk, entry);
 		if (rc)
 			goto fail;
 	}
 	if (got != ARCHIVE_EOF)
 		rc = archive_fail(convert, path, archive);
 fail:
+	tdestroy(walk->skipped, free);
 	archive_read_free(archive);
 	return rc;
 }
@@ -257,7 +301,11 @@ int archive_walk(struct convert *convert, int (*take)(void *to, struct archive_m
 
 	/* libarchive needs this locale for names beyond ASCII. */
 	setlocale(LC_CTYPE, "C.UTF-8");
-	for (size_t i = 0; i < convert->source_count && !rc; i++)
-		rc = archive_read_one(convert, convert->sources[i], take, to);
+	for (size_t i = 0; i < convert->source_count && !rc; i++) {
+		struct walk walk = {
+			.convert = convert, .path = convert->sources[i], .take = take, .to = to};
+
+		rc = archive_read_one(&walk);
+	}
 	return rc;
 }
