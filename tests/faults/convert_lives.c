@@ -94,6 +94,8 @@ const struct command commands[] = {
 	{"a directory that cannot be opened", .words = "-q --to=lmdb whole.zst bad",
 	 .lacks = LACK_DIRECTORY, .refused = true},
 	{"damage", .words = "-q --to=lmdb bad.zst bad", .refused = true},
+	{"a file without a size", .words = "-q --outside --from=caffe sizeless bad",
+	 .refused = true},
 	{"no archive", .words = "-q --from=tar labels bad.mdb", .refused = true},
 	{"overwrite", .before = "cp whole.zst over.zst; cp -p whole.zst over.mdb",
 	 .words = "-q -f set over.zst", .after = "rm -f over.zst over.mdb"},
@@ -195,6 +197,8 @@ void command_files_make(void)
 	    later_make(place.data, "later.mdb") || command_run(&packs) || command_run(&later))
 		abort();
 	tree_make();
+	command_shell(
+		"touch tree/empty.jpg; echo empty.jpg 4 >>labels; echo /proc/version 5 >sizeless");
 	/* A tar with a hard link and a symbolic one, a container with damage in the middle. */
 	command_shell("ln tree/0.jpg tree/twin.jpg; echo twin.jpg 3 >>labels; cp whole.zst bad.zst;"
 		      "printf damage | dd of=bad.zst bs=1 seek=$(($(wc -c <whole.zst) / 2)) "

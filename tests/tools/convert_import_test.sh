@@ -125,6 +125,9 @@ told directory_as_a_list_of_images_is_refused 2 'images: Is a directory' "$conve
 echo 'missing.png 1' > missing
 status list_with_a_missing_image_is_refused 2 "$convert" -q --from=caffe missing none.d
 says list_with_a_missing_image_names_it 'missing.png: No such file'
+echo '/proc/version 1' > sizeless
+told file_with_content_but_no_size_is_refused 2 '/proc/version: it has content, but .* its size is 0: copy' \
+	"$convert" -q --outside --from=caffe sizeless none.d
 judge failed_imports_leave_nothing test ! -e none.d
 
 # --- records that LMDB cannot hold ---

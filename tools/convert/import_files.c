@@ -39,6 +39,20 @@ static int file_fill(int fd, struct import_file *file)
 	return 0;
 }
 
+/* Finds out whether a file of size 0 has content, as the files of /proc and of some FUSE file systems
+ * do. A file that has grown meanwhile has a size by now. */
+static int content_look(int fd, bool *sizeless)
+{
+	struct stat st;
+	char byte;
+	ssize_t n = read(fd, &byte, 1);
+
+	if (n < 0 || (n && fstat(fd, &st)))
+		return errno;
+	*sizeless = n && !st.st_size;
+	return 0;
+}
+
 /* Returns whether an open file lies below the directory. The kernel gives the file's name, so
  * neither a link in the path nor an exchange of the file meanwhile deceives. */
 static bool is_inside(int fd, const char *directory)
@@ -69,7 +83,9 @@ static int file_read(struct import_file *file, const struct import_allowed *allo
 		file->too_large = true;
 	else if (allowed->inside && !is_inside(fd, allowed->inside))
 		file->outside = true;
-	if (rc || file->too_large || file->outside)
+	else if (!st.st_size)
+		rc = content_look(fd, &file->sizeless);
+	if (rc || file->too_large || file->outside || file->sizeless)
 		goto fail;
 	file->size = (size_t)st.st_size;
 	file->value = malloc(file->size + 1);

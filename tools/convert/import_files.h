@@ -14,6 +14,7 @@ struct import_file {
 	size_t size;    /* bytes of the value */
 	bool too_large; /* more than the limit, and not read */
 	bool outside;   /* outside the allowed directory, and not read */
+	bool sizeless;  /* its size is said to be 0, but it has content, and was not read */
 	int error;      /* 0 or the errno of the reading */
 };
 

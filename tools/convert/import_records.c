@@ -233,6 +233,10 @@ static int entry_complete(struct convert *convert, struct import_entry *entry)
 	if (file->outside)
 		return convert_refuse(file->path, "it leads out of %s; --outside allows that",
 				      convert->limits.inside);
+	if (file->sizeless)
+		return convert_refuse(file->path,
+				      "it has content, but its file system says that its size is "
+				      "0: copy the file to another file system");
 	if (rc)
 		return convert_fail(file->path, rc);
 	if (!entry->labelled)
