@@ -96,6 +96,15 @@ status empty_tree_is_imported 0 "$convert" -q --from=tree bare bare.mdb
 judge empty_tree_has_no_records test "$(mdb_stat -n bare.mdb | sed -n 's/ *Entries: //p')" = 0
 status empty_tree_into_a_container_verifies 0 "$convert" -q --from=tree --verify bare bare.zst
 
+for lock in lock.mdb data.mdb-lock; do
+	mkdir "only.$lock"
+	touch "only.$lock/$lock"
+	told "directory_with_only_${lock}_is_refused" 2 'holds no data.mdb and .*; --from=tree imports it as it is' \
+		"$convert" -q "only.$lock" none.d
+done
+status directory_with_only_a_lock_file_is_imported_as_a_tree 0 "$convert" -q --from=tree only.lock.mdb locked.d
+judge directory_with_only_a_lock_file_has_one_record test "$(mdb_stat locked.d | sed -n 's/ *Entries: //p')" = 1
+
 status labels_are_imported 0 "$convert" -q --labels=labels images labels.d
 imported labels_stand_beside_the_files labelled labels.d images labels
 status datums_are_imported 0 "$convert" -q --caffe --labels=labels images datums.d

@@ -260,7 +260,7 @@ missing_dictionary|2|^lmdbio-convert: nosuch: No such file or directory: check t
 dictionary_that_is_empty|2|^lmdbio-convert: empty.mdb: a dictionary has 8 bytes to 512 KiB|lmdbio-convert -q -D empty.mdb sound made
 dictionary_that_is_too_large|2|^lmdbio-convert: vast: a dictionary has 8 bytes to 512 KiB|lmdbio-convert -q -D vast sound made
 dictionary_of_hardly_any_data|2|^lmdbio-convert: .*: no dictionary can be trained on this data: convert it without --train-dictionary|lmdbio-convert -q --train-dictionary slight made
-directory_of_no_file|2|^lmdbio-convert: hollow: .*; --from=tree imports no file|lmdbio-convert -q hollow made
+directory_of_no_file|2|^lmdbio-convert: hollow: .*; --from=tree imports it as it is|lmdbio-convert -q hollow made
 labels_with_a_file_twice|2|^lmdbio-convert: twice: 'file' has two labels: keep one of them|lmdbio-convert -q --labels=twice tree made
 directory_in_place_of_the_target|2|^lmdbio-convert: tree.mdb: it exists and is no regular file: name another target|lmdbio-convert -q -f --no-subdir sound/data.mdb tree.mdb
 missing_labels|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q --labels=nosuch tree made

@@ -431,15 +431,18 @@ static bool target_looks_like(const struct convert *convert, const char *end)
 	return a > b && !strcmp(convert->target + a - b, end);
 }
 
-/* Returns whether a directory is empty, which is more likely a mistake than a tree of no files. */
+/* Returns whether a directory is empty, or has only the lock file of an environment whose data file
+ * is missing. That is more likely a mistake than a tree of files. */
 static bool holds_nothing(const char *path)
 {
+	static const char *const passed[] = {".", "..", "lock.mdb", "data.mdb-lock"};
 	struct dirent *entry;
 	DIR *directory = opendir(path);
 	unsigned n = 0;
 
-	for (errno = 0; directory && (entry = readdir(directory));)
-		n += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+	for (errno = 0; directory && (entry = readdir(directory)); n++)
+		for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+			n -= !strcmp(entry->d_name, passed[i]);
 	n += errno != 0; /* unreadable: the import reports why */
 	if (directory)
 		closedir(directory);
@@ -466,7 +469,7 @@ static int forms_decide(struct convert *convert)
 		if (access(convert->sources[0], R_OK))
 			return source_refuse(convert, errno, "");
 		if (holds_nothing(convert->sources[0]))
-			return source_refuse(convert, ENOENT, "; --from=tree imports no file");
+			return source_refuse(convert, ENOENT, "; --from=tree imports it as it is");
 		convert->from = source_form(convert->sources[0], convert->no_subdir);
 		if (convert->from == FORM_AUTO)
 			return source_refuse(convert, MDB_INVALID,
