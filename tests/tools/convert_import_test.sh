@@ -305,6 +305,17 @@ status name_that_is_there_twice_is_refused 2 "$convert" -q twice.tar none.d
 says name_that_is_there_twice_is_told 'same: this key is there twice'
 head -c 5000 gnu.tar > cut.tar
 status cut_off_tar_is_refused 2 "$convert" -q cut.tar none.d
+# A cut between two members leaves an archive that tar takes for whole.
+printf '%0700d' 1 | tee short-1 short-2 > short-3
+tar -cf whole.tar short-1 short-2 short-3
+head -c 3072 whole.tar > between.tar
+gzip -k between.tar
+told tar_cut_off_between_members_is_told 0 'between.tar: it has no end-of-archive block, and may be cut off' \
+	"$convert" -q between.tar between.mdb
+told tars_cut_off_between_members_are_told_once 0 'between.tar.gz: it and 1 more archives have no end' \
+	"$convert" -q --from=webdataset -o betweens.mdb whole.tar between.tar.gz between.tar
+status whole_tar_is_imported 0 "$convert" -q --from=tar <(cat whole.tar) whole.mdb
+judge whole_tar_is_not_said_to_be_cut_off test ! -s err
 judge failed_tars_leave_nothing test ! -e none.d
 
 # --- archives that an attacker has made ---

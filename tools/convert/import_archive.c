@@ -180,6 +180,7 @@ struct walk {
 	const char *path;
 	struct archive *archive;
 	void *skipped; /* a tree of tsearch(3): the names of members that were skipped */
+	bool unended;  /* the archive ended without an end-of-archive block */
 	int (*take)(void *to, struct archive_member *member);
 	void *to;
 };
@@ -288,15 +289,32 @@ static int archive_read_one(struct walk *walk)
 	}
 	if (got != ARCHIVE_EOF)
 		rc = archive_fail(convert, path, archive);
+	/* The last header that libarchive looked for began here, and has no bytes. */
+	walk->unended = archive_filter_bytes(archive, 0) == archive_read_header_position(archive);
 fail:
 	tdestroy(walk->skipped, free);
 	archive_read_free(archive);
 	return rc;
 }
 
+/* Reports archives that may have been cut off between two members: tar(5) ends an archive by blocks
+ * of zeros, but there are programs that do not write them. */
+static void unended_tell(const char *first, size_t count)
+{
+	if (count == 1)
+		convert_refuse(first, "it has no end-of-archive block, and may be cut off");
+	else if (count)
+		convert_refuse(first,
+			       "it and %zu more archives have no end-of-archive block, and may be "
+			       "cut off",
+			       count - 1);
+}
+
 int archive_walk(struct convert *convert, int (*take)(void *to, struct archive_member *member),
 		 void *to)
 {
+	const char *first = NULL;
+	size_t unended = 0;
 	int rc = 0;
 
 	/* libarchive needs this locale for names beyond ASCII. */
@@ -306,6 +324,9 @@ int archive_walk(struct convert *convert, int (*take)(void *to, struct archive_m
 			.convert = convert, .path = convert->sources[i], .take = take, .to = to};
 
 		rc = archive_read_one(&walk);
+		if (!rc && walk.unended && !unended++)
+			first = walk.path;
 	}
+	unended_tell(first, unended);
 	return rc;
 }
