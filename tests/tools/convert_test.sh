@@ -546,10 +546,16 @@ END
 judge environment_in_use_is_not_replaced test "$(tr '\n' ' ' < code)" = '2 2 '
 cp $data held
 told environment_opened_meanwhile_is_not_replaced 2 \
-	'held/data.mdb: a program has it open: end the program, or name another target' \
+	'held/data.mdb: a program has it open: end the program, or name another target; with --keep-partial' \
 	"$python" opens.py locked "$convert" -q -f -T1 -12 --to=container large held/data.mdb
 judge environment_opened_meanwhile_stays cmp held/data.mdb $data
 judge environment_opened_meanwhile_has_no_partial_file test ! -e held/.data.mdb.lmdbio-partial
+told environment_opened_meanwhile_leaves_the_work_if_wanted 2 'name another target; --resume then goes on' \
+	"$python" opens.py locked "$convert" -q -f -T1 --keep-partial --to=container large held/data.mdb
+told work_that_was_left_becomes_the_target 0 ' were there already' \
+	"$convert" -v -f -T1 --resume --to=container large held/data.mdb
+judge target_of_work_that_was_left_is_the_same cmp held/data.mdb level3.zst
+cp $data held
 status environment_becomes_a_container_in_place 0 "$convert" -q -f --to=container held held/data.mdb
 judge environment_that_became_a_container_is_the_same cmp held/data.mdb level3.zst
 judge environment_out_of_use_is_replaced "$convert" -q -f --to=lmdb level3.zst used

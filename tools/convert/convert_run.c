@@ -524,13 +524,14 @@ static int convert_together(struct convert *convert, struct convert_result *resu
 		result->txnid = source.identity.txnid;
 		convert->rewrite = convert->rewrite && source.format != FORMAT_0_9;
 	}
+	target.resumable =
+		convert->to == FORM_CONTAINER || (!is_import(convert->from) && !convert->rewrite);
 	if (!rc)
 		rc = run_on_target(convert, &target, &source, result);
 	if (convert->remove)
 		rc = run_removal(convert, &target, &source, result, rc);
 	source_close(&source);
-	target_close(&target, convert->to == FORM_CONTAINER ||
-				      (!is_import(convert->from) && !convert->rewrite));
+	target_close(&target);
 	return rc;
 }
 

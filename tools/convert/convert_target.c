@@ -35,14 +35,30 @@ static bool is_directory(const struct convert *convert)
 	return ends_in(path, "/") || (!ends_in(path, ".zst") && !ends_in(path, ".mdb"));
 }
 
+/* Returns whether a failure leaves the partial file for --resume. */
+static bool is_kept(const struct target *target)
+{
+	const struct convert *convert = target->convert;
+
+	return target->resumable && convert && (convert->keep_partial || convert->resume);
+}
+
 /* Refuses to replace a data file that a program has open. Readers would take the old and the new file
  * for the same, and writers would go on with the old one. */
 static int unused_judge(const struct target *target)
 {
+	const char *work = "";
+
 	if (!target->convert->force || in_use_look(target->path) != EBUSY)
 		return 0;
+	/* After hours of work, say how to keep it. */
+	if (target->created && is_kept(target))
+		work = "; --resume then goes on from the partial file";
+	else if (target->created && target->resumable)
+		work = "; with --keep-partial the work is not lost";
 	return convert_refuse(target->path,
-			      "a program has it open: end the program, or name another target");
+			      "a program has it open: end the program, or name another target%s",
+			      work);
 }
 
 int target_name(struct target *target, const struct convert *convert, enum convert_form form)
@@ -259,10 +275,9 @@ static void directory_remove(const struct target *target)
 		unlinkat(target->directory_fd, name, AT_REMOVEDIR);
 }
 
-void target_close(struct target *target, bool resumable)
+void target_close(struct target *target)
 {
-	const struct convert *convert = target->convert;
-	bool keep = resumable && convert && (convert->keep_partial || convert->resume);
+	bool keep = is_kept(target);
 
 	if (target->created && !keep && partial_is_ours(target))
 		unlinkat(target->directory_fd, partial_name(target), 0);

@@ -22,6 +22,7 @@ struct target {
 	bool made;    /* this process made the directory */
 	bool resumed; /* the partial file existed */
 	bool created; /* this process may remove it */
+	bool resumable; /* --resume can go on from the partial file; the caller sets it */
 };
 
 /* Finds the final name of convert->target for a container or an LMDB file (a directory gets its
@@ -42,7 +43,7 @@ int target_settle(struct target *target);
 
 /* Lets go of the target. Removes an uncommitted partial file, unless convert says to keep it and it
  * is `resumable`. */
-void target_close(struct target *target, bool resumable);
+void target_close(struct target *target);
 
 /* Makes a new file without a name in the target's directory. Returns -1 after a message. */
 int target_scratch(const struct target *target);
