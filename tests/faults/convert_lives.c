@@ -89,6 +89,8 @@ const struct command commands[] = {
 	 .target = "bare.zst", .lacks = LACK_TMPFILE},
 	{"a file system that cannot keep what is there", .words = "-q -T1 set kept.zst",
 	 .target = "kept.zst", .lacks = LACK_NOREPLACE},
+	{"a file system without owners, modes and times", .words = "-q -T1 set bald.zst",
+	 .target = "bald.zst", .lacks = LACK_ATTRIBUTES},
 	{"rewrite what has an order of its own", .words = "-q --to=lmdb-0.9 own.mdb unowned.mdb",
 	 .target = "unowned.mdb"},
 	{"a directory that cannot be opened", .words = "-q --to=lmdb whole.zst bad",

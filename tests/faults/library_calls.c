@@ -178,7 +178,6 @@ CALL(ssize_t, pwrite, (int fd, const void *bytes, size_t n, off_t offset), (fd, 
 CALL(ssize_t, read, (int fd, void *bytes, size_t n), (fd, bytes, n), -1, EIO)
 CALL(ssize_t, write, (int fd, const void *bytes, size_t n), (fd, bytes, n), -1, ENOSPC)
 CALL(int, ftruncate, (int fd, off_t length), (fd, length), -1, ENOSPC)
-CALL(int, fchmod, (int fd, mode_t mode), (fd, mode), -1, EIO)
 CALL(int, fstat, (int fd, struct stat *st), (fd, st), -1, EIO)
 CALL(int, stat, (const char *path, struct stat *st), (path, st), -1, EIO)
 CALL(int, fstatat, (int fd, const char *path, struct stat *st, int flags), (fd, path, st, flags), -1, EIO)
@@ -201,8 +200,6 @@ CALL(int, rmdir, (const char *path), (path), -1, EIO)
 CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), -1, ENOSPC)
 CALL(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), -1, ENOSPC)
 CALL(int, mkostemp, (char *path, int flags), (path, flags), -1, EMFILE)
-CALL(int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group), -1, EIO)
-CALL(int, futimens, (int fd, const struct timespec *times), (fd, times), -1, EIO)
 CALL(int, socketpair, (int domain, int type, int protocol, int *ends), (domain, type, protocol, ends), -1, EMFILE)
 CALL(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length),
      (fd, level, name, value, length), -1, ENOMEM)
@@ -274,6 +271,12 @@ CALL_LACKED(FILE *, fopen, (const char *path, const char *how), (path, how), NUL
 	    if (strstr(path, "/net/unix")) return (errno = EACCES, NULL))
 CALL_LACKED(int, statx, (int fd, const char *path, int flags, unsigned mask, struct statx *st),
 	    (fd, path, flags, mask, st), -1, EIO, LACK_STATX, return (errno = ENOSYS, -1))
+CALL_LACKED(int, fchmod, (int fd, mode_t mode), (fd, mode), -1, EIO, LACK_ATTRIBUTES,
+	    return (errno = EPERM, -1))
+CALL_LACKED(int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group), -1, EIO,
+	    LACK_ATTRIBUTES, return (errno = ENOSYS, -1))
+CALL_LACKED(int, futimens, (int fd, const struct timespec *times), (fd, times), -1, EIO,
+	    LACK_ATTRIBUTES, return (errno = EOPNOTSUPP, -1))
 #ifdef HAVE_LIBURING
 CALL_LACKED(int, io_uring_queue_init, (unsigned n, struct io_uring *ring, unsigned flags), (n, ring, flags), -ENOMEM,
 	    errno, LACK_RING, return -ENOSYS)

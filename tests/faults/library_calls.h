@@ -38,13 +38,14 @@ enum {
 	LACK_POPULATE = 8, /* MADV_POPULATE_READ */
 	LACK_TOLD =
 		16, /* mincore(2) says of each page that it is there, as of another user's file */
-	LACK_RING = 32,       /* io_uring */
-	LACK_NAMES = 64,      /* the kernel's list of sockets */
-	LACK_SYSCALLS = 128,  /* cachestat(2), and a setitimer(2) that copies before it refuses */
-	LACK_FALLOCATE = 256, /* fallocate(2) that makes a file longer */
-	LACK_DIRECTORY = 512, /* a directory that can be opened by its descriptor */
-	LACK_SEAL = 1024,     /* a name for a seal */
-	LACK_NOREPLACE = 2048 /* renameat2(2) that replaces nothing */
+	LACK_RING = 32,         /* io_uring */
+	LACK_NAMES = 64,        /* the kernel's list of sockets */
+	LACK_SYSCALLS = 128,    /* cachestat(2), and a setitimer(2) that copies before it refuses */
+	LACK_FALLOCATE = 256,   /* fallocate(2) that makes a file longer */
+	LACK_DIRECTORY = 512,   /* a directory that can be opened by its descriptor */
+	LACK_SEAL = 1024,       /* a name for a seal */
+	LACK_NOREPLACE = 2048,  /* renameat2(2) that replaces nothing */
+	LACK_ATTRIBUTES = 4096, /* owners, modes and times of files */
 };
 void calls_lack(unsigned what);
 const struct call_place *calls_place(unsigned number); /* NULL: there are no more */

@@ -171,24 +171,35 @@ int target_open(struct target *target)
 	return 0;
 }
 
+/* Returns the errno of a failed call that sets an attribute. Only root may give files away, and some
+ * file systems have no owners, modes or times, or one owner for all files: the data is whole
+ * without. */
+static int attribute_error(int failed)
+{
+	bool refused = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
+
+	return failed && !refused ? errno : 0;
+}
+
 static int attributes_set(const struct target *target, const struct stat *like)
 {
 	struct timespec times[2];
 	mode_t mask;
+	int rc;
 
 	if (!like) {
 		mask = umask(0);
 		umask(mask);
-		return fchmod(target->fd, 0666 & ~mask) ? errno : 0;
+		return attribute_error(fchmod(target->fd, 0666 & ~mask));
 	}
-	/* Only root may give files away; for other users the file stays theirs. */
-	if (fchown(target->fd, like->st_uid, like->st_gid) && errno != EPERM && errno != EINVAL)
-		return errno;
 	times[0] = like->st_atim;
 	times[1] = like->st_mtim;
-	if (fchmod(target->fd, like->st_mode & 0777) || futimens(target->fd, times))
-		return errno;
-	return 0;
+	rc = attribute_error(fchown(target->fd, like->st_uid, like->st_gid));
+	if (!rc)
+		rc = attribute_error(fchmod(target->fd, like->st_mode & 0777));
+	if (!rc)
+		rc = attribute_error(futimens(target->fd, times));
+	return rc;
 }
 
 /* Renames the partial file. Without -f this overwrites nothing, not even a file that came there
