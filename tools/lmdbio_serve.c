@@ -257,9 +257,9 @@ static void tell_taken(const char *node)
 
 static int serve(const struct serve_options *options)
 {
-	static const int end[] = {SIGINT, SIGTERM, SIGHUP, 0};
 	struct service serving = {0};
 	struct mpi_place at;
+	sigset_t end;
 	const struct mpi_module *module = tool_place_begin(serve_tool.name, &at);
 	struct mpi_work work = {.look = is_told_to_end,
 				.context = &serving,
@@ -271,7 +271,11 @@ static int serve(const struct serve_options *options)
 		return TOOL_FAILED;
 	/* Not caught earlier: a signal must end the process while MPI waits for other ranks to
 	 * begin. */
-	serving.signals = work.fd = run_signals_catch(end);
+	sigemptyset(&end);
+	sigaddset(&end, SIGINT);
+	sigaddset(&end, SIGTERM);
+	sigaddset(&end, SIGHUP);
+	serving.signals = work.fd = run_signals_catch(&end);
 	tool_place_tasks(serve_tool.name, &at);
 	(void)tool_place_staged(&at);
 	for (char **path = options->paths; !at.rank && *path; path++)

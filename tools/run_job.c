@@ -135,9 +135,8 @@ static void signal_keep(struct program *program, int number)
 	if (is_ending(number)) {
 		program->over = true;
 		program->status = EXIT_SIGNAL + number;
-	} else if (program->pid && (number == SIGUSR1 || number == SIGUSR2 || number == SIGALRM ||
-				    number == SIGCONT /* its process may be stopped */)) {
-		kill(program->pid, number);
+	} else if (program->pid && number != SIGQUIT && number != SIGWINCH && number != SIGTSTP) {
+		kill(program->pid, number); /* SIGCONT too: its process may be stopped */
 	}
 }
 

@@ -11,9 +11,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The signals to pass on. The terminal's SIGTTIN and SIGTTOU, which no program blocks, stop both
- * processes without help. */
-static const int passed[] = {RUN_SIGNALS_PASSED, SIGTSTP, SIGCONT};
+/* Not those of faults, which mean the process that has them, nor SIGPIPE and SIGXFSZ, which a write
+ * of this process may raise. */
+void run_signals_passed(sigset_t *set)
+{
+	static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT,   SIGTERM, SIGUSR1,
+				     SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGWINCH,
+				     SIGURG,  SIGIO,   SIGPWR,    SIGABRT, SIGXCPU};
+	struct sigaction now;
+
+	sigemptyset(set);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+		sigaddset(set, passed[i]);
+	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+		if (!sigaction(number, NULL, &now) && now.sa_handler == SIG_DFL)
+			sigaddset(set, number);
+}
 
 static struct {
 	sigset_t blocked;
@@ -44,9 +57,11 @@ int run_signals_take(void)
 	sigset_t set;
 
 	before_keep();
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
-		sigaddset(&set, passed[i]);
+	run_signals_passed(&set);
+	/* The terminal's SIGTTIN and SIGTTOU, which no program blocks, stop both processes without
+	 * help. */
+	sigaddset(&set, SIGTSTP);
+	sigaddset(&set, SIGCONT);
 	run_witness_begin(&set);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -58,22 +73,19 @@ void run_signals_leave(void)
 	run_witness_end();
 }
 
-void run_signals_witness(const int *numbers)
+void run_signals_witness(const sigset_t *set)
 {
-	sigset_t set;
-
 	before_keep();
-	sigemptyset(&set);
-	for (; *numbers; numbers++)
-		sigaddset(&set, *numbers);
-	run_witness_begin(&set);
+	run_witness_begin(set);
 }
 
 static int caught[2] = {-1, -1}; /* a pipe of struct signalfd_siginfo */
 
 static void signal_write(int number, siginfo_t *info, void *context)
 {
-	struct signalfd_siginfo told = {.ssi_signo = (uint32_t)number, .ssi_code = info->si_code};
+	struct signalfd_siginfo told = {.ssi_signo = (uint32_t)number,
+					.ssi_code = info->si_code,
+					.ssi_ptr = (uintptr_t)info->si_ptr};
 	int error = errno;
 
 	(void)context;
@@ -81,16 +93,17 @@ static void signal_write(int number, siginfo_t *info, void *context)
 	errno = error;
 }
 
-int run_signals_catch(const int *numbers)
+int run_signals_catch(const sigset_t *set)
 {
 	struct sigaction action = {.sa_sigaction = signal_write, .sa_flags = SA_SIGINFO | SA_RESTART},
 			 now;
 
 	if (pipe2(caught, O_CLOEXEC | O_NONBLOCK))
 		return -1;
-	for (; *numbers; numbers++)
-		if (!sigaction(*numbers, NULL, &now) && now.sa_handler != SIG_IGN)
-			sigaction(*numbers, &action, NULL);
+	for (int number = 1; number <= SIGRTMAX; number++)
+		if (sigismember(set, number) > 0 && !sigaction(number, NULL, &now) &&
+		    now.sa_handler != SIG_IGN)
+			sigaction(number, &action, NULL);
 	return caught[0];
 }
 
@@ -121,7 +134,13 @@ void run_signal_pass(pid_t program, const struct signalfd_siginfo *info)
 {
 	int number = (int)info->ssi_signo;
 
-	if ((is_ours_alone(info) || getpgid(program) != getpgrp()) && !is_revoked(number))
+	union sigval value = {.sival_ptr = (void *)(uintptr_t)info->ssi_ptr};
+
+	if ((!is_ours_alone(info) && getpgid(program) == getpgrp()) || is_revoked(number))
+		return;
+	if (info->ssi_code == SI_QUEUE)
+		sigqueue(program, number, value);
+	else
 		kill(program, number);
 }
 

@@ -11,9 +11,9 @@
 /* Added to a signal's number, the exit status of a command whose program that signal ended. */
 enum { EXIT_SIGNAL = 128 };
 
-/* Signals sent to a command that mean its program, except those of the terminal's job control. */
-#define RUN_SIGNALS_PASSED                                                                         \
-	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGABRT, SIGXCPU
+/* Makes `set` the signals sent to a command that mean its program, except those of the terminal's
+ * job control. A library of this process may have taken real-time signals: these are left out. */
+void run_signals_passed(sigset_t *set);
 
 /* Blocks SIGCHLD and the signals for the program, and starts a witness of the latter. Returns a
  * signalfd for all of them, or -1 and errno. Call this before the program is forked. */
@@ -26,15 +26,14 @@ void run_signals_give_back(void);
 /* Ends the witness. */
 void run_signals_leave(void);
 
-/* Makes the signals of the list, which ends with 0, readable from the returned descriptor, as from
- * a signalfd; signals that the caller ignores stay ignored. No thread needs to block them, so it
- * suits a process whose threads began before. Returns -1 and errno on failure. One list a
- * process. */
-int run_signals_catch(const int *numbers);
+/* Makes the signals of the set readable from the returned descriptor, as from a signalfd; signals
+ * that the caller ignores stay ignored. No thread needs to block them, so it suits a process whose
+ * threads began before. Returns -1 and errno on failure. One set a process. */
+int run_signals_catch(const sigset_t *set);
 
-/* Starts a witness of run_signals_catch()'s list in a process that waits for a program. Call this
+/* Starts a witness of run_signals_catch()'s set in a process that waits for a program. Call this
  * before the program is forked. */
-void run_signals_witness(const int *numbers);
+void run_signals_witness(const sigset_t *set);
 
 /* Passes a signal to the program, unless the sender sent it to the whole process group, or a later
  * signal revokes it. The program is in that group if it has not left it. */

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIGNALS = 32 }; /* the signals that do not queue */
+enum { SIGNALS = 65 }; /* Linux's, which begin with 1 */
 
 /* ns: how far apart a word and its signal may come, and how long to wait for a word on its way. */
 static const uint64_t patience = CLOCK_SECOND / 10, on_its_way = CLOCK_SECOND;
@@ -43,7 +43,7 @@ static void signals_tell(const sigset_t *set, int to)
 		unsigned char word = (unsigned char)number;
 		sigset_t one;
 
-		if (!sigismember(set, number) || !sigismember(&pending, number))
+		if (sigismember(set, number) <= 0 || sigismember(&pending, number) <= 0)
 			continue;
 		if (write(to, &word, 1) < 0)
 			_exit(0);

@@ -17,9 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Signals to pass on to the program, and SIGCHLD. The terminal's stops reach this process
- * directly. */
-static const int signals[] = {RUN_SIGNALS_PASSED, SIGCONT, SIGCHLD, 0};
+/* Makes `set` the signals to pass on to the program, and SIGCHLD. The terminal's stops reach this
+ * process directly. */
+static void signals_fill(sigset_t *set)
+{
+	run_signals_passed(set);
+	sigaddset(set, SIGCONT);
+	sigaddset(set, SIGCHLD);
+}
 
 int stage_program_become(void *arguments)
 {
@@ -51,9 +56,11 @@ static void child(int from, char **arguments)
 
 int stage_program_fork(struct stage_program *program, char **arguments)
 {
+	sigset_t signals;
 	int ends[2];
 
-	run_signals_witness(signals); /* first: the program waits for the end of the pipe */
+	signals_fill(&signals);
+	run_signals_witness(&signals); /* first: the program waits for the end of the pipe */
 	if (pipe2(ends, O_CLOEXEC))
 		return errno;
 	program->pid = fork();
@@ -68,8 +75,11 @@ int stage_program_fork(struct stage_program *program, char **arguments)
 
 int stage_program_run(struct stage_program *program, const char *variable, const char *value)
 {
-	int status = TOOL_FAILED, caught = run_signals_catch(signals);
+	int status = TOOL_FAILED, caught;
+	sigset_t signals;
 
+	signals_fill(&signals);
+	caught = run_signals_catch(&signals);
 	if (caught < 0 || tool_signal) { /* came after the ranks had agreed that there was none */
 		stage_program_drop(program);
 		return tool_signal ? tool_signal_status() : TOOL_FAILED;

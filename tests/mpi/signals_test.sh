@@ -43,6 +43,32 @@ with open("answer", "w") as answer:
     print(had, file=answer)
 END
 
+# Sends the parent each signal that means a program, the last of them with a value, and then the group a real-time
+# signal. Ends with 7 if each has come, with its value, and the last one once.
+cat > each.py <<'END'
+import ctypes, os, signal, sys
+
+libc = ctypes.CDLL(None)
+names = "HUP INT QUIT TERM USR1 USR2 ALRM VTALRM PROF WINCH URG IO PWR ABRT XCPU".split()
+numbers = [signal.Signals["SIG" + name] for name in names] + [signal.SIGRTMIN, signal.SIGRTMIN + 5, signal.SIGRTMAX]
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+for number in numbers:
+    os.kill(os.getppid(), number)
+    if not signal.sigtimedwait({number}, 10):
+        sys.exit(f"signal {number} has not come")
+wanted, info = ctypes.create_string_buffer(128), ctypes.create_string_buffer(128)
+libc.sigemptyset(wanted)
+libc.sigaddset(wanted, signal.SIGRTMAX)
+libc.sigqueue(os.getppid(), signal.SIGRTMAX, ctypes.c_void_p(12345))
+libc.sigwaitinfo(wanted, info)
+value = int.from_bytes(info.raw[24:32], sys.byteorder)
+if value != 12345:
+    sys.exit(f"the value is {value}")
+os.killpg(0, signal.SIGRTMIN)
+signal.sigwait({signal.SIGRTMIN})
+sys.exit(8 if signal.sigtimedwait({signal.SIGRTMIN}, 0.5) else 7)
+END
+
 # begin COMMAND...: runs it in a process group of its own, $started; sets $program and $parent when the program has
 # begun.
 begin() {
@@ -167,6 +193,7 @@ sys.exit(7 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 1)'
 			kill -'$number' "$PPID"
 			while true; do sleep 0.02; done'
 	done
+	status "${tried}_passes_on_each_signal_that_means_the_program" 7 timeout -k 5 60 setsid -w "$@" python3 each.py
 	# The witness has its pipe and its signal descriptor open, and no pipe whose end a reader waits for.
 	# shellcheck disable=SC2016
 	status "${tried}_begins_where_close_range_is_refused" 7 \
