@@ -31,9 +31,23 @@ int stage_program_become(void *arguments)
 	return program_become("lmdbio-stage", arguments);
 }
 
-/* Waits in the child. "NAME=VALUE" and end of file mean "begin"; end of file alone means "do
- * not". */
-static void child(int from, char **arguments)
+/* Gives the caught signals back to the program. Until its exec they would go to this command's
+ * handlers, and be lost. */
+static void signals_give_back(const sigset_t *signals)
+{
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
+	struct sigaction now;
+
+	for (int number = 1; number <= SIGRTMAX; number++)
+		if (sigismember(signals, number) > 0 && !sigaction(number, NULL, &now) &&
+		    now.sa_handler != SIG_IGN)
+			sigaction(number, &usual, NULL);
+	run_signals_give_back();
+}
+
+/* Waits in the child, with the signals blocked. "NAME=VALUE" and end of file mean "begin"; end of
+ * file alone means "do not". */
+static void child(int from, char **arguments, const sigset_t *signals)
 {
 	static char told[PATH_MAX + 64];
 	const char *value;
@@ -47,7 +61,7 @@ static void child(int from, char **arguments)
 	if (!length)
 		_exit(TOOL_FAILED);
 	launcher_forget();
-	run_signals_give_back();
+	signals_give_back(signals);
 	value = strchr(told, '=');
 	if (!value || (value[1] && putenv(told)))
 		_exit(TOOL_FAILED);
@@ -56,18 +70,20 @@ static void child(int from, char **arguments)
 
 int stage_program_fork(struct stage_program *program, char **arguments)
 {
-	sigset_t signals;
+	sigset_t signals, before;
 	int ends[2];
 
 	signals_fill(&signals);
 	run_signals_witness(&signals); /* first: the program waits for the end of the pipe */
 	if (pipe2(ends, O_CLOEXEC))
 		return errno;
+	sigprocmask(SIG_BLOCK, &signals, &before);
 	program->pid = fork();
 	if (!program->pid) {
 		close(ends[1]);
-		child(ends[0], arguments);
+		child(ends[0], arguments, &signals);
 	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	close(ends[0]);
 	program->pipe = ends[1];
 	return program->pid < 0 ? errno : 0;
