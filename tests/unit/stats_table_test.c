@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,17 +175,28 @@ static int join_answer(const struct stats_table *table, int64_t inode)
 	return rc;
 }
 
-/* The limit allows no private memory more. */
+static bool lacks_memory; /* private memory cannot be mapped */
+
+void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	if (lacks_memory && flags & MAP_PRIVATE) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return __real_mmap(address, length, protection, flags, fd, offset);
+}
+
 static void fork_without_memory(struct stats_table *table)
 {
-	const struct rlimit none = {0, 0};
 	int status;
 	pid_t pid;
 
 	join(table);
 	stats_add(STATS_EVICTIONS, 1);
-	if (setrlimit(RLIMIT_DATA, &none))
-		_exit(2);
+	lacks_memory = true;
 	pid = fork();
 	if (!pid) {
 		stats_opened();
