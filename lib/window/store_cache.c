@@ -11,8 +11,9 @@
 #include "util/stats.h"
 
 enum {
-	STREAK_MAX = 4, /* at most 4^STREAK_MAX values go unchecked */
-	ROOM_PARTS = 4, /* of memory; one of them is left for all else */
+	STREAK_MAX = 4,   /* at most 4^STREAK_MAX values go unchecked */
+	FOUND_LEAST = 16, /* values found in a row before any, where each fault brings one page */
+	ROOM_PARTS = 4,   /* of memory; one of them is left for all else */
 };
 
 /* Brings whole chunks to a reader that has reached the look-ahead, or is in front of it. Smaller
@@ -42,21 +43,25 @@ static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
 	return true;
 }
 
-/* The more values in a row were found in the page cache, the more of the next ones pass
- * unchecked. */
+/* The more values in a row were found in the page cache, the more of the next ones pass unchecked.
+ * Where each fault brings one page, a wrong guess costs a wait for each page of the value: readers
+ * that find some values because others have read them had half the rate when the first one found
+ * let four others pass. */
 static void count_found(struct store *store, bool found)
 {
 	unsigned streak = atomic_load_explicit(&store->granted.streak, memory_order_relaxed);
+	unsigned least = store->file.random ? FOUND_LEAST : 0;
 
-	streak = !found ? 0 : streak < STREAK_MAX ? streak + 1 : streak;
+	streak = !found ? 0 : streak < least + STREAK_MAX ? streak + 1 : streak;
 	atomic_store_explicit(&store->granted.streak, streak, memory_order_relaxed);
-	if (found)
-		atomic_store_explicit(&store->granted.skip, 1u << 2 * streak, memory_order_relaxed);
+	if (streak > least)
+		atomic_store_explicit(&store->granted.skip, 1u << 2 * (streak - least),
+				      memory_order_relaxed);
 }
 
 /* Whether a value is in the page cache, as far as may be assumed or a look tells. Each value is
- * looked for while a scan brings the file. Where faults bring pages alone, the request for a value
- * also tells, so after a value that was missing the next one is requested without a look. */
+ * looked for while a scan brings the file. Where faults bring pages alone, fault_in() looks at all
+ * of a value. */
 static bool is_likely_cached(struct store *store, uint64_t offset, uint64_t end, bool lone)
 {
 	bool found;
@@ -67,8 +72,7 @@ static bool is_likely_cached(struct store *store, uint64_t offset, uint64_t end,
 		return is_cached_at(store, end - 1);
 	if (!lone && store_takes_value(store))
 		return true;
-	if (store->file.random &&
-	    !atomic_load_explicit(&store->granted.streak, memory_order_relaxed))
+	if (store->file.random)
 		return false;
 	found = is_cached_at(store, offset + (end - offset) / 2);
 	count_found(store, found);
@@ -92,8 +96,8 @@ static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 			mark_run(store, block_of(offset), block_end(end));
 			mark_sure(store, offset, end);
 		}
-		if (there && store->believe_cache)
-			count_found(store, true);
+		if (store->file.random && store->believe_cache)
+			count_found(store, there);
 		if (!there)
 			stats_requests(1, end - offset);
 	}

@@ -46,9 +46,9 @@ enum {
 	FAULT_MOST = 64 << 20,   /* bytes of one value that the kernel is asked for at a time */
 	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
 	READ_NS = 8000,          /* the same for a read of one page: no disk answers within it */
+	WAIT_NS = 2 * READ_NS,   /* a fault this slow has waited, for a read or a processor */
 	LOOKUP_NS = 100,         /* the kernel finds a cached page twice in less */
 	MAJOR_UNKNOWN = -1,
-	WAIT_NS = 2 * READ_NS, /* a fault this slow has waited, for a read or a processor */
 	/* The kernel reads around faults until so many more of them had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
 	AROUND_MISSES = 100,
@@ -190,21 +190,24 @@ static bool is_read(struct store *store, uint64_t offset, bool *there)
 }
 
 /* Brings pages by touches. Where the kernel reads around a fault, the first touch shows whether
- * others are missing. Elsewhere, missing pages are requested before the touches wait for them. To
- * ask what the page cache holds, a read would not do where the kernel reads around: it could clear
- * the mark at which the kernel reads on ahead. */
+ * others are missing. Elsewhere, missing pages are requested before the touches wait for them; a
+ * page that is wanted alone needs neither a request nor a look. A read instead of the look could
+ * clear the mark at which the kernel reads on ahead. */
 static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bool lone,
 			  bool *there)
 {
-	bool around = false, single = end - offset <= ARENA_BLOCK, quick = true;
+	bool around = !lone && faults_read_around(store), single = end - offset <= ARENA_BLOCK;
+	bool quick = true;
 	int rc;
 
-	if (lone || faults_read_around(store)) {
+	if (lone || around || !single) {
 		*there = is_told(store) && is_cached(store, offset, end);
 		if (*there)
 			return 0;
-		lone = lone || (is_found_alone(store) && is_lone(store, offset, end));
-		around = !lone;
+	}
+	if (around && is_found_alone(store) && is_lone(store, offset, end)) {
+		lone = true;
+		around = false;
 	}
 	if (single && !around && io_touch_is_dear() && is_read(store, offset, there))
 		return 0;

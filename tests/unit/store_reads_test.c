@@ -158,8 +158,22 @@ static void value_when_it_is_there_then_no_read_waits(void **state)
 
 	store_read_singly(store);
 	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(kernel.touches + kernel.begun + kernel.passes + kernel.populates, 0);
+	assert_int_equal(store_waits(store), 0);
+}
+
+static void value_when_the_kernel_does_not_tell_then_touches_tell(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_singly(store);
+	kernel.untold = true;
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
 	assert_int_equal(kernel.touches, 3);
 	assert_int_equal(store_waits(store), 0);
+	kernel.cold = true;
+	assert_int_equal(store_assure(store, 2 * ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(store_waits(store), 1);
 }
 
 /* As long as the kernel reads around faults, the store takes a fault first; pages that are then
@@ -376,6 +390,7 @@ int main(void)
 			page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_faults),
 		SURE_CASE(pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for),
 		SURE_CASE(value_when_it_is_there_then_no_read_waits),
+		SURE_CASE(value_when_the_kernel_does_not_tell_then_touches_tell),
 		SURE_CASE(
 			values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain),
 		SURE_CASE(values_at_random_when_memory_holds_little_of_the_file_then_read_alone),
