@@ -109,6 +109,7 @@ struct store_granted {
 	atomic_bool keeps;             /* a scan runs, and the page cache can keep the whole file */
 	_Atomic unsigned sure_row, sure_skip; /* as `streak` and `skip`, for store_assure() */
 	_Atomic unsigned missed;              /* faults that had to read, less those that did not */
+	_Atomic unsigned absent;              /* ranges in a row that had to be requested */
 	_Atomic uint64_t
 		alone_below; /* the limit of store_read_alone(); 0: it was compared with memory */
 	_Atomic uint64_t ends[STORE_STREAMS]; /* if `alone`: where recent ranges ended */

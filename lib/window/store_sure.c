@@ -49,6 +49,8 @@ enum {
 	WAIT_NS = 2 * READ_NS,   /* a fault this slow has waited, for a read or a processor */
 	LOOKUP_NS = 100,         /* the kernel finds a cached page twice in less */
 	MAJOR_UNKNOWN = -1,
+	LOOK_EACH =
+		8, /* of ranges that had to be requested in a row, one in so many is looked at */
 	/* The kernel reads around faults until so many more of them had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
 	AROUND_MISSES = 100,
@@ -192,18 +194,25 @@ static bool is_read(struct store *store, uint64_t offset, bool *there)
 /* Brings pages by touches. Where the kernel reads around a fault, the first touch shows whether
  * others are missing. Elsewhere, missing pages are requested before the touches wait for them; a
  * page that is wanted alone needs neither a request nor a look. A read instead of the look could
- * clear the mark at which the kernel reads on ahead. */
+ * clear the mark at which the kernel reads on ahead.
+ *
+ * A look takes up to a tenth of the time in which a fast disk answers. So after a range that was
+ * missing, the clock tells of most of the next ones; where system calls are slow, it takes cached
+ * pages for missing ones. */
 static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bool lone,
 			  bool *there)
 {
 	bool around = !lone && faults_read_around(store), single = end - offset <= ARENA_BLOCK;
+	unsigned absent = atomic_load_explicit(&store->granted.absent, memory_order_relaxed);
 	bool quick = true;
 	int rc;
 
-	if (lone || around || !single) {
+	if (lone || around || (!single && absent % LOOK_EACH == 0)) {
 		*there = is_told(store) && is_cached(store, offset, end);
-		if (*there)
+		if (*there) {
+			atomic_store_explicit(&store->granted.absent, 0, memory_order_relaxed);
 			return 0;
+		}
 	}
 	if (around && is_found_alone(store) && is_lone(store, offset, end)) {
 		lone = true;
@@ -218,6 +227,9 @@ static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bo
 	if (around && !rc && !*there && offset < end)
 		(void)begin_read(store, offset, end);
 	*there &= quick;
+	if (!single)
+		atomic_store_explicit(&store->granted.absent, *there ? 0 : absent + 1,
+				      memory_order_relaxed);
 	for (; !rc && offset < end; offset += ARENA_BLOCK)
 		rc = touch(store, offset);
 	return rc;

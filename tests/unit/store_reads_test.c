@@ -162,6 +162,26 @@ static void value_when_it_is_there_then_no_read_waits(void **state)
 	assert_int_equal(store_waits(store), 0);
 }
 
+/* A wrong guess would cost a wait for each page. */
+static void value_when_few_were_found_then_requested_at_once(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_singly(store);
+	store->believe_cache = true;
+	for (unsigned i = 0; i < ROW; i++) {
+		assert_int_equal(store_bring(store, ARENA_CHUNK + i * 3 * PAGE, 3 * PAGE), 0);
+		assert_int_equal(atomic_load(&store->granted.skip), 0);
+	}
+	kernel.cold = true;
+	assert_int_equal(store_bring(store, 5 * ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(kernel.begun, 3 * PAGE);
+	kernel.cold = false;
+	for (unsigned i = 0; i <= ROW; i++)
+		assert_int_equal(store_bring(store, 3 * ARENA_CHUNK + i * 3 * PAGE, 3 * PAGE), 0);
+	assert_true(atomic_load(&store->granted.skip) > 0);
+}
+
 static void value_when_the_kernel_does_not_tell_then_touches_tell(void **state)
 {
 	struct store *store = sure_store(state);
@@ -391,6 +411,7 @@ int main(void)
 		SURE_CASE(pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for),
 		SURE_CASE(value_when_it_is_there_then_no_read_waits),
 		SURE_CASE(value_when_the_kernel_does_not_tell_then_touches_tell),
+		SURE_CASE(value_when_few_were_found_then_requested_at_once),
 		SURE_CASE(
 			values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain),
 		SURE_CASE(values_at_random_when_memory_holds_little_of_the_file_then_read_alone),
