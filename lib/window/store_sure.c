@@ -13,7 +13,7 @@
  * the touches, which wait for it. One request takes 0.09 ms for 3 cold pages in place of 0.22 by
  * faults, 0.4 for 50 in place of 3.3 (ext4, MDB_NORDAHEAD). A read into a scratch page instead of
  * the touches copies all bytes, and leaves the faults to the program: 4,000 values of 12 KB then
- * took 1.2 times as long, and 400 of 196 KB by 4 processes 1.7 times.
+ * took 1.2 times as long.
  *
  * When a local file is far larger than memory, the kernel drops the neighbours that it reads around
  * a page (read_ahead_kb, 8 MiB on some disks) before they are wanted. They help only where the
@@ -49,8 +49,7 @@ enum {
 	WAIT_NS = 2 * READ_NS,   /* a fault this slow has waited, for a read or a processor */
 	LOOKUP_NS = 100,         /* the kernel finds a cached page twice in less */
 	MAJOR_UNKNOWN = -1,
-	LOOK_EACH =
-		8, /* of ranges that had to be requested in a row, one in so many is looked at */
+	LOOK_EACH = 8, /* of ranges that were missing in a row, one in so many is looked at */
 	/* The kernel reads around faults until so many more of them had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
 	AROUND_MISSES = 100,
