@@ -49,6 +49,27 @@ static void pages_when_many_were_there_then_most_are_taken_to_be_there(void **st
 	assert_in_range(hand_out_all(store, ARENA_CHUNK, SIZE), 2, 8);
 }
 
+/* The last ones end with the file. */
+static void pieces_when_many_are_taken_to_be_there_then_at_once(void **state)
+{
+	enum { AT_ONCE = 8 * PIECE };
+	struct store *store = sure_store(state);
+	uint64_t at = SIZE - AT_ONCE - PIECE;
+
+	store->file.size = SIZE - PAGE;
+	be_warm(store);
+	for (uint64_t i = 1; atomic_load(&store->granted.sure_skip) < 2 * 8; i++)
+		assert_int_equal(sure_hand_out(store, i * ARENA_CHUNK), 0);
+	kernel_clear_counts();
+	assert_int_equal(sure_hand_out(store, at), 0);
+	assert_int_equal(sure_hand_out(store, SIZE - 2 * PAGE), 0);
+	assert_int_equal(kernel.asks, 0);
+	at &= ~(uint64_t)(AT_ONCE - 1);
+	assert_true(store_are_sure(store->granted.sure, at, AT_ONCE));
+	assert_true(store_are_sure(store->granted.sure, SIZE - AT_ONCE, AT_ONCE - PAGE));
+	assert_false(store_is_sure(store->granted.sure, SIZE - PAGE));
+}
+
 /* Values of two pages each; every eighth value crosses the border of two pieces. */
 static void values_when_they_lie_across_pieces_then_taken_to_be_there_as_others(void **state)
 {
@@ -267,6 +288,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SURE_CASE(page_when_handed_out_again_then_not_asked_for_again),
 		SURE_CASE(pages_when_many_were_there_then_most_are_taken_to_be_there),
+		SURE_CASE(pieces_when_many_are_taken_to_be_there_then_at_once),
 		SURE_CASE(values_when_they_lie_across_pieces_then_taken_to_be_there_as_others),
 		SURE_CASE(
 			values_when_they_lie_across_pieces_backward_then_taken_to_be_there_as_others),
