@@ -85,9 +85,11 @@ struct bench_result {
 	uint64_t fetched;         /* bytes that the kernel counts as read from storage */
 	uint64_t lmdbio_requests, lmdbio_bytes; /* lmdbio's requests to storage */
 	/* For WORK_TRAIN: */
-	uint64_t steps;                 /* after the first one */
+	uint64_t steps;                 /* after the readers' first ones */
 	uint64_t waited;                /* nanoseconds of waiting for their batches */
-	uint64_t first_step, last_step; /* CLOCK_MONOTONIC, nanoseconds: when they ended */
+	/* When the last step before these ended, and the last of these; CLOCK_MONOTONIC,
+	 * nanoseconds: */
+	uint64_t first_step, last_step;
 	const char *library;            /* the file in which mdb_env_open was found */
 	const char *version;            /* of LMDB, in words */
 };

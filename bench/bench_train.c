@@ -19,8 +19,9 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-/* A run is given up if its readers need this many times its time for a batch. */
-enum { PATIENCE = 4 };
+enum {
+	PATIENCE = 4, /* a run is given up if its readers need so many times its time for a batch */
+};
 
 struct train_reader {
 	struct accelerator *of;
@@ -183,15 +184,17 @@ static int readers_start(struct accelerator *accelerator, uint64_t *started)
 	return 0;
 }
 
-/* Runs the accelerator's steps until the run's time is over. The first step, in which everything
- * begins, does not count in the figures. */
+/* Runs the accelerator's steps until the run's time is over, and at least TRAIN_ROUNDS for each
+ * reader. The first ones do not count in the figures: while the accelerator waits for its first
+ * batch, each of the readers reads one. */
 static void steps_run(struct accelerator *accelerator, struct bench_result *result)
 {
 	const struct bench_state *state = accelerator->state;
+	uint64_t readers = state->job->readers;
 	bool another = true;
 
 	for (uint64_t step = 0; another; step++) {
-		struct train_reader *reader = &accelerator->readers[step % state->job->readers];
+		struct train_reader *reader = &accelerator->readers[step % readers];
 		uint64_t begin = clock_now(), taken;
 
 		wait_for(&reader->ready);
@@ -204,9 +207,10 @@ static void steps_run(struct accelerator *accelerator, struct bench_result *resu
 		sem_post(&reader->go);
 		taken = clock_now();
 		sleep_until(taken + state->job->compute);
-		another = steps_wait(state->steps, step && clock_now() >= state->until);
+		another = steps_wait(state->steps, step + 1 >= TRAIN_ROUNDS * readers &&
+							   clock_now() >= state->until);
 		result->last_step = clock_now();
-		if (step) {
+		if (step >= readers) {
 			result->steps++;
 			result->waited += taken - begin;
 		} else {

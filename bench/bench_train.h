@@ -5,6 +5,8 @@
 
 #include "bench_keys.h"
 
+enum { TRAIN_ROUNDS = 3 }; /* batches of each reader in a run, at least; the first does not count */
+
 struct train_order {
 	uint64_t records, batch, accelerators, seed;
 };

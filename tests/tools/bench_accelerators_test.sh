@@ -37,8 +37,9 @@ for way in result["ways"]:
         used = run["steps"] * 0.015 / (run["seconds"] * n) if run["steps"] else 0
         assert abs(run["utilisation"] - used) < 1e-6 and used <= 1, run
         assert run["steps"] % n == 0 or run["given_up"], run
-        # Behind the first step, and each reader may be a batch ahead.
-        least, most = (run["steps"] + n) * 60, (run["steps"] + n + 3 * n) * 60
+        # Behind each reader's first step, and each reader may be a batch ahead.
+        least, most = (run["steps"] + 3 * n) * 60, (run["steps"] + 6 * n) * 60
+        assert run["steps"] >= 6 * n or run["given_up"], run
         assert least <= run["records"] <= most or run["given_up"], run
         assert run["bytes"] == 20000 * run["records"], run
     fed = way["fed"]

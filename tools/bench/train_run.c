@@ -3,6 +3,7 @@
 #include "train.h"
 
 #include "bench_steps.h"
+#include "bench_train.h"
 
 #include <errno.h>
 #include <math.h>
@@ -187,7 +188,8 @@ static int choose_ways(struct train *train)
 		return EINVAL;
 	}
 	train->run_seconds =
-		0.9 * (double)bench->options.seconds / (RUNS_EXPECTED * (double)train->n_ways);
+		fmax(0.9 * (double)bench->options.seconds / (RUNS_EXPECTED * (double)train->n_ways),
+		     1e-9 * (double)(TRAIN_ROUNDS * train->readers * train->compute));
 	return 0;
 }
 
