@@ -36,6 +36,7 @@ struct announcement {
 	uint64_t landed;      /* reads that had come at the last round */
 	bool moved;           /* the last round took a key further */
 	size_t wanted, asked; /* ranges found, and given to the prefetch thread */
+	uint64_t bytes_wanted; /* in all rounds */
 	struct wanted_range *ranges;
 	uint8_t *bytes; /* of the keys */
 	struct pending keys[];
@@ -132,6 +133,32 @@ static int pending_step(struct announcement *announcement, struct pending *key, 
 			 pages, step);
 }
 
+/* Drops what memory would not keep until this process reads it: records that evict each other are
+ * read twice. If several transactions announce, those that an announcement brings are in memory only
+ * if it is kept as a whole, for others bring as much meanwhile. */
+static void drop_excess(struct prefetch *prefetch, struct announcement *announcement)
+{
+	uint64_t most = UINT64_MAX;
+	bool alone = true;
+
+	if (atomic_load_explicit(&prefetch->passed_on.read, memory_order_relaxed))
+		most = store_announced_most(prefetch->store, &alone);
+	most -= most < announcement->bytes_wanted ? most : announcement->bytes_wanted;
+	for (size_t i = 0; i < announcement->wanted; i++) {
+		struct wanted_range *range = &announcement->ranges[i];
+
+		if (range->length > most) {
+			range->length = most & ~(uint64_t)(announcement->snapshot.page_size - 1);
+			announcement->wanted = alone ? i + !!range->length : 0;
+			announcement->left = 0;
+			prefetch->some_dropped = true;
+			break;
+		}
+		most -= range->length;
+		announcement->bytes_wanted += range->length;
+	}
+}
+
 /* Takes every key as far down as the tree's pages are in memory. */
 static void announcement_round(struct prefetch *prefetch, struct announcement *announcement)
 {
@@ -170,6 +197,7 @@ static void announcement_round(struct prefetch *prefetch, struct announcement *a
 	}
 	announcement->left = still;
 	ranges_merge(announcement);
+	drop_excess(prefetch, announcement);
 	passed_on_judge(prefetch, announcement->ranges, announcement->wanted);
 }
 

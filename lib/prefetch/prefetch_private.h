@@ -155,6 +155,7 @@ struct prefetch {
 	uint64_t mapped; /* bytes since mapped_judge() judged the last ones */
 	uint64_t faults; /* page faults that these took */
 	bool small;      /* the ranges are those of announced keys */
+	bool some_dropped; /* of these keys, because memory would not keep their records */
 	uint64_t keys;   /* announced since the last time that none were left */
 	struct waited_branch branches[SIBLINGS_BRANCHES];
 	struct passed_on passed_on;

@@ -51,9 +51,12 @@ void prefetch_announce(struct prefetch *prefetch)
 	bool busy = engine->ranges.count || engine->later.count || engine->in_flight;
 
 	prefetch->small = prefetch->announcements || (prefetch->small && busy);
-	if (!prefetch->small)
+	if (!prefetch->small) {
 		prefetch->keys = 0;
-	store_announce(prefetch->store, prefetch->small && prefetch->keys <= KEYS_WAITED);
+		prefetch->some_dropped = false;
+	}
+	store_announce(prefetch->store,
+		       prefetch->small && !prefetch->some_dropped && prefetch->keys <= KEYS_WAITED);
 }
 
 /* While reads are in flight, makes memory for chunks that a scan will want next. */

@@ -344,6 +344,11 @@ void store_map(const struct store *store, uint64_t offset, uint64_t length);
 /* A look-ahead that goes over all of the file begins (+1) or ends (-1). */
 void store_scan(struct store *store, int change);
 
+/* Returns how many bytes an announcement may bring to shared memory, so that they are still there
+ * when all transactions of the node's processes have read as much; UINT64_MAX: any number. *alone:
+ * there is only one transaction. Any thread. */
+uint64_t store_announced_most(struct store *store, bool *alone);
+
 /* Says whether a few announced bytes are being read: to wait for them is better than to ask for
  * them again, one by one. */
 void store_announce(struct store *store, bool announced);

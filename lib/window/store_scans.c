@@ -105,3 +105,19 @@ uint64_t store_ahead(struct store *store, uint64_t chunk, bool forward)
 	pthread_mutex_unlock(&store->lock);
 	return ahead;
 }
+
+uint64_t store_announced_most(struct store *store, bool *alone)
+{
+	uint64_t most = UINT64_MAX, members, transactions;
+
+	pthread_mutex_lock(&store->lock);
+	*alone = true;
+	if (store->arena && !store->passes_on && arena_budget(store->arena) < store->file.data) {
+		members = arena_members(store->arena);
+		transactions = store->transactions ? store->transactions : 1;
+		*alone = members * transactions == 1;
+		most = arena_budget(store->arena) / (members * transactions);
+	}
+	pthread_mutex_unlock(&store->lock);
+	return most;
+}

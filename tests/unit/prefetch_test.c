@@ -122,6 +122,44 @@ static void hints_when_sizes_are_absurd_then_only_sound_keys_are_brought(void **
 	assert_int_equal(bytes_read(), read);
 }
 
+/* Announces the first n records, in a process that reads what it announces and has 4 MiB of memory.
+ * Returns the bytes that this has read. */
+static uint64_t hint(unsigned n)
+{
+	char text[RECORDS_BIG][16];
+	MDB_val keys[RECORDS_BIG];
+	uint64_t before = bytes_read();
+
+	f.store.options.budget = 4 << 20;
+	snapshot_serve(&f.snapshot, 1);
+	for (unsigned i = 0; i < n; i++)
+		key_make(text[i], &keys[i], i);
+	assert_int_equal(prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, keys, n), 0);
+	assert_comes_to_rest();
+	return bytes_read() - before;
+}
+
+static void hints_when_memory_keeps_some_records_then_these_are_read(void **state)
+{
+	(void)state;
+	assert_in_range(hint(RECORDS_BIG), 3 << 20, 5 << 20);
+}
+
+static void hints_when_transactions_read_side_by_side_then_only_what_all_of_them_keep(void **state)
+{
+	enum { FEW = 20 };
+
+	(void)state;
+	store_enter(&f.store);
+	store_enter(&f.store);
+	store_enter(&f.store);
+	assert_in_range(hint(RECORDS_BIG), 1, VALUE_BIG);
+	assert_in_range(hint(FEW), FEW * VALUE_BIG, 2 * FEW * VALUE_BIG);
+	store_leave(&f.store);
+	store_leave(&f.store);
+	store_leave(&f.store);
+}
+
 static void range_when_every_read_fails_then_the_loader_rests(void **state)
 {
 	(void)state;
@@ -237,6 +275,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			hints_when_sizes_are_absurd_then_only_sound_keys_are_brought, setup_big,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			hints_when_memory_keeps_some_records_then_these_are_read, setup_big,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			hints_when_transactions_read_side_by_side_then_only_what_all_of_them_keep,
+			setup_big, teardown),
 		cmocka_unit_test_setup_teardown(range_when_every_read_fails_then_the_loader_rests,
 						setup_big, teardown),
 		cmocka_unit_test_setup_teardown(
