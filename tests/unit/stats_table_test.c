@@ -42,6 +42,19 @@ static int in_child(void (*body)(struct stats_table *table), struct stats_table 
 	return status;
 }
 
+/* Runs body() with a table of its own in a child that ends well; returns the table's sums. */
+static struct stats_sum sum_after(void (*body)(struct stats_table *table))
+{
+	struct stats_table table;
+	struct stats_sum sum;
+
+	assert_int_equal(stats_table_make(&table), 0);
+	assert_int_equal(in_child(body, &table), 0);
+	stats_sum_table(&table, &sum);
+	stats_table_close(&table);
+	return sum;
+}
+
 /* A process that joins `table`, as a program of lmdbio-run does. */
 static void join(struct stats_table *table)
 {
@@ -115,16 +128,11 @@ static void fork_and_count(struct stats_table *table)
 
 static void forked_children_have_slots_of_their_own(void **state)
 {
-	struct stats_table table;
-	struct stats_sum sum;
+	struct stats_sum sum = sum_after(fork_and_count);
 
 	(void)state;
-	assert_int_equal(stats_table_make(&table), 0);
-	assert_int_equal(in_child(fork_and_count, &table), 0);
-	stats_sum_table(&table, &sum);
 	assert_int_equal(sum.counters[STATS_EVICTIONS], 21);
 	assert_int_equal(sum.processes, 3);
-	stats_table_close(&table);
 }
 
 static void close_and_fork(struct stats_table *table)
@@ -146,16 +154,11 @@ static void close_and_fork(struct stats_table *table)
 
 static void child_of_a_program_that_closed_the_descriptor_is_counted(void **state)
 {
-	struct stats_table table;
-	struct stats_sum sum;
+	struct stats_sum sum = sum_after(close_and_fork);
 
 	(void)state;
-	assert_int_equal(stats_table_make(&table), 0);
-	assert_int_equal(in_child(close_and_fork, &table), 0);
-	stats_sum_table(&table, &sum);
 	assert_int_equal(sum.counters[STATS_EVICTIONS], 5);
 	assert_int_equal(sum.processes, 2);
-	stats_table_close(&table);
 }
 
 /* --- which table is joined -------------------------------------------------------------------- */
@@ -212,16 +215,11 @@ static void fork_without_memory(struct stats_table *table)
 
 static void child_without_memory_for_its_counters_leaves_its_parent_s(void **state)
 {
-	struct stats_table table;
-	struct stats_sum sum;
+	struct stats_sum sum = sum_after(fork_without_memory);
 
 	(void)state;
-	assert_int_equal(stats_table_make(&table), 0);
-	assert_int_equal(in_child(fork_without_memory, &table), 0);
-	stats_sum_table(&table, &sum);
 	assert_int_equal(sum.counters[STATS_EVICTIONS], 6);
 	assert_int_equal(sum.processes, 1);
-	stats_table_close(&table);
 }
 
 static void table_of_another_version_is_not_joined(void **state)
