@@ -40,7 +40,7 @@
 
 enum {
 	ROW = 16,          /* pages in a row that were there, before whole pieces are asked for */
-	ROW_MAX = ROW + 6, /* ... and whole pieces; at most 2^(ROW_MAX - ROW) are assumed */
+	ROW_MAX = ROW + 8, /* ... and whole pieces; at most 2^(ROW_MAX - ROW) are assumed */
 	PIECE = STORE_FAULT,
 	GRANT = 8, /* pieces that are assumed at once, where so many may be */
 	PIECE_LARGE = 4 * PIECE, /* the most to read page by page for one page that was wanted */
