@@ -112,9 +112,7 @@ int check_report_end(struct check_report *report, const char *path)
 				    json_integer((json_int_t)report->damages));
 		json_object_set_new(report->json, "warnings",
 				    json_integer((json_int_t)report->warnings));
-		json_object_set_new(report->json, "unchecked",
-				    report->unchecked ? json_string(report->unchecked)
-						      : json_null());
+		json_object_set_new(report->json, "unchecked", tool_json_text(report->unchecked));
 		json_dumpf(report->json, stdout, JSON_INDENT(2));
 		putchar('\n');
 		return status;

@@ -328,6 +328,12 @@ print(found["schema"], found["status"], len(found["findings"]), found["damages"]
 END
 	echo "lmdbio-check/1 damaged 100 True None damage ['byte', 'page', 'severity', 'what', 'where']" > expected
 	same json_has_the_findings expected found
+	odd=$(printf 'odd\377')
+	mkdir -p "$odd/data.mdb"
+	"$tool" --json "$odd" > out.json || true
+	python3 -c 'import json; print(json.load(open("out.json"))["unchecked"])' > found || true
+	printf '%s\n' 'odd\xff/data.mdb: this is a directory, and no data file: name the directory of one' > expected
+	same json_has_a_reason_with_an_odd_name expected found
 	if /usr/bin/python3 -c 'import lmdb' 2>/dev/null && [ -x "$top_builddir/tools/lmdbio-stat" ]; then
 		/usr/bin/python3 - "$tool" "$top_builddir/tools/lmdbio-stat" > found <<'END'
 import json, lmdb, subprocess, sys
