@@ -208,8 +208,11 @@ static int show_databases(struct stat_run *run)
 static int show_container(struct stat_run *run)
 {
 	json_t *json = NULL;
-	int rc = stat_container(run->options->path, run->json ? &json : NULL);
+	int rc = run->env ? 0 : tool_env_look(&stat_tool, run->options->path, run->options->flags);
 
+	if (rc)
+		return rc;
+	rc = stat_container(run->options->path, run->json ? &json : NULL);
 	if (run->json)
 		json_object_set_new(run->json, "container", json ? json : json_null());
 	if (rc == MDB_INVALID && !run->options->chunks)

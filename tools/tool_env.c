@@ -154,20 +154,31 @@ char *tool_env_explain(const char *path, unsigned flags, int rc)
 	return line;
 }
 
-int tool_env_open(const struct tool *tool, const char *path, unsigned flags, MDB_dbi dbs,
-		  MDB_env **env)
+static int open_failed(const struct tool *tool, const char *path, unsigned flags, int rc)
 {
-	char *line;
-	int rc = tool_env_judge(path, flags);
+	char *line = tool_env_explain(path, flags, rc);
 
-	if (!rc)
-		rc = tool_env_try(path, flags, dbs, env);
-	if (!rc)
-		return 0;
-	line = tool_env_explain(path, flags, rc);
 	tool_complain(tool, "%s", line ? line : path);
 	free(line);
 	return rc;
+}
+
+int tool_env_look(const struct tool *tool, const char *path, unsigned flags)
+{
+	int rc = tool_env_judge(path, flags);
+
+	return rc ? open_failed(tool, path, flags, rc) : 0;
+}
+
+int tool_env_open(const struct tool *tool, const char *path, unsigned flags, MDB_dbi dbs,
+		  MDB_env **env)
+{
+	int rc = tool_env_look(tool, path, flags);
+
+	if (rc)
+		return rc;
+	rc = tool_env_try(path, flags, dbs, env);
+	return rc ? open_failed(tool, path, flags, rc) : 0;
 }
 
 int tool_txn_begin(const struct tool *tool, const char *path, MDB_env *env, MDB_txn **txn)

@@ -31,7 +31,10 @@ int tool_env_judge(const char *path, unsigned flags);
  * memory. */
 char *tool_env_explain(const char *path, unsigned flags, int rc);
 
-/* The same, with a message on failure. */
+/* Calls tool_env_judge(), with a message on failure. */
+int tool_env_look(const struct tool *tool, const char *path, unsigned flags);
+
+/* Calls tool_env_judge() and tool_env_try(), with a message on failure. */
 int tool_env_open(const struct tool *tool, const char *path, unsigned flags, MDB_dbi dbs,
 		  MDB_env **env);
 

@@ -135,6 +135,11 @@ rc=0
 "$tool" --chunks --json known > out 2> err || rc=$?
 judge chunks_of_a_plain_file_fail_as_json test $rc -eq 2 -a ! -s out
 judge chunks_of_a_plain_file_say_so_as_json grep -q 'known: --chunks is for containers' err
+mkfifo pipe
+told chunks_of_a_pipe_fail_at_once 2 'pipe: this is a pipe or a device' timeout 20 "$tool" --chunks pipe
+mkdir nothing
+told chunks_of_an_empty_directory_say_what_it_lacks 2 'nothing: this directory holds no data.mdb' \
+	"$tool" --chunks nothing
 convert=$top_builddir/tools/lmdbio-convert
 if [ -x "$convert" ]; then
 	"$testdb" --flags=plain,mixed,keys300 source > /dev/null
