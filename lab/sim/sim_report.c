@@ -55,9 +55,10 @@ void sim_print_list(void)
 		printf("  %-15s %s\n", policies[i].name, policies[i].summary);
 }
 
+/* Jansson's integers are signed. */
 static json_t *number(uint64_t value)
 {
-	return json_integer((json_int_t)value);
+	return value > INT64_MAX ? json_real((double)value) : json_integer((json_int_t)value);
 }
 
 static json_t *json_curve(const struct sim_curve *curve)

@@ -89,6 +89,11 @@ END
 	python3 table.py > found
 	awk 'seen { print $1, $2, $3, $7 } /^policy / { seen = 1 }' out > expected
 	same json_has_the_numbers_of_the_table expected found
+	# shellcheck disable=SC2086
+	"$tool" $small --json --policy=none --memory=18446744073709551615 > out.json
+	python3 -c 'import json; print(json.load(open("out.json"))["cluster"]["memory"] >= 2**63 - 1)' > found
+	echo True > expected
+	same json_has_no_negative_sizes expected found
 else
 	not_run json_has_the_numbers_of_the_table "no python3"
 fi
