@@ -238,8 +238,11 @@ static bool streams_parse(char *word, unsigned number)
 {
 	uint64_t streams = 0;
 
-	if (number >= SIM_STREAMS ||
-	    !tool_number_parse(&sim_tool, "--streams", word, 1, 1000000, &streams))
+	if (number >= SIM_STREAMS) {
+		tool_usage_error(&sim_tool, "--streams takes at most %d numbers", SIM_STREAMS);
+		return false;
+	}
+	if (!tool_number_parse(&sim_tool, "--streams", word, 1, 1000000, &streams))
 		return false;
 	options.preset.cluster.streams[number] = (uint32_t)streams;
 	return true;

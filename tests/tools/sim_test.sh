@@ -152,6 +152,7 @@ wrong operand_behind_list "'extra' is no option" --list extra
 wrong rate_of_no_size 'wants a size' --compute=fast
 wrong rate_of_zero 'above 0' --compute=0
 wrong streams_of_none 'from 1 to' --streams=0,1,1
+wrong streams_of_four_tiers 'streams takes at most 3 numbers' --streams=1,2,3,4
 wrong papers_with_another_option 'no other option' --papers --nodes=2
 wrong papers_with_a_plot 'no other option' --papers --plot=bebop
 wrong unknown_plot "wants bebop or blues, not 'x'" --plot=x
