@@ -86,21 +86,32 @@ int loader_list(const char *program, const char *preload, loader_file *found, lo
 	return status ? -1 : 0;
 }
 
+/* Ends a file's name in front of " [NUMBER" and `next`. Returns what follows these, or NULL. A name
+ * may have brackets and blanks itself. */
+static char *name_end(char *name, const char *next)
+{
+	for (char *at = name; (at = strstr(at, " [")); at++) {
+		char *behind = at + 2 + strspn(at + 2, "0123456789");
+
+		if (strncmp(behind, next, strlen(next)) != 0)
+			continue;
+		*at = 0;
+		return behind + strlen(next);
+	}
+	return NULL;
+}
+
 /* Parses "binding file CALLER [0] to TARGET [0]: normal symbol `NAME' [VERSION]". */
 static void binding_line(char *line, struct loader_bindings *bindings)
 {
-	char *caller = strstr(line, "binding file ");
-	char *target = caller ? strstr(caller, " to ") : NULL;
-	char *symbol = target ? strstr(target, ": normal symbol `") : NULL;
+	static const char begin[] = "binding file ";
+	char *found = strstr(line, begin), *caller = found ? found + sizeof(begin) - 1 : NULL;
+	char *target = caller ? name_end(caller, "] to ") : NULL;
+	char *symbol = target ? name_end(target, "]: normal symbol `") : NULL;
 	size_t length = strlen(bindings->symbol);
 
-	if (!symbol || strncmp(symbol + 17, bindings->symbol, length) ||
-	    symbol[17 + length] != '\'')
+	if (!symbol || strncmp(symbol, bindings->symbol, length) || symbol[length] != '\'')
 		return;
-	caller += strlen("binding file ");
-	caller[strcspn(caller, "[") - 1] = 0;
-	target += strlen(" to ");
-	target[strcspn(target, "[") - 1] = 0;
 	/* An LMDB that binds to itself, as the original does when lmdbio has opened it. */
 	if (!strcmp(caller, target) && strstr(caller, "/liblmdb.so"))
 		return;

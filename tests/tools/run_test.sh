@@ -160,6 +160,8 @@ else
 fi
 TMPDIR=$scratch/directory "$lmdbio_run" --check=run -- ./user > out
 judge check_run_leaves_no_trace test -z "$(ls directory)"
+mkdir 'odd [x] to 1' && cp user 'odd [x] to 1/'
+verdict check_run_program_of_odd_name_yes 0 'was bound to lmdbio' --check=run -- './odd [x] to 1/user'
 
 # --- a program without a standard error: a file of the data set may get its number ---
 cat > daemon.c <<'END'
