@@ -187,7 +187,7 @@ int loader_run(const char *program, char *const *arguments, struct loader_bindin
 	if (!pid) {
 		setenv("LD_DEBUG", "bindings,files", 1);
 		setenv("LD_DEBUG_OUTPUT", output, 1);
-		execv(program, arguments);
+		execvp(program, arguments); /* gives a script without #! to the shell */
 		_exit(126);
 	}
 	rc = pid < 0 ? errno : child_wait(pid, &status);

@@ -8,8 +8,10 @@
 #include "program_start.h"
 #include "util/settings.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <paths.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,8 +254,9 @@ static enum preload_verdict findings_judge(const char *program, const struct fin
 	return say(PRELOAD_FAILS, program, "neither it nor its libraries use LMDB");
 }
 
-/* Finds the interpreter of a script: the path behind "#!", and for env(1) the program that env
- * would look up. Returns 1 if `path` is a script, 0 if not, -1 if its first line makes no sense. */
+/* Finds the interpreter of a script: the path behind "#!", for env(1) the program that env would
+ * look up, and the shell for a file that the kernel does not know (execvp(3)). Returns 1 if `path`
+ * is a script, 0 if not, -1 if its first line makes no sense. */
 static int script_interpreter(const char *path, char *interpreter)
 {
 	char line[PATH_MAX];
@@ -264,8 +267,12 @@ static int script_interpreter(const char *path, char *interpreter)
 	if (file)
 		fclose(file);
 	line[n] = 0;
-	if (strncmp(line, "#!", 2))
+	if (!n || !strncmp(line, ELFMAG, SELFMAG))
 		return 0;
+	if (strncmp(line, "#!", 2)) {
+		snprintf(interpreter, PATH_MAX, "%s", _PATH_BSHELL);
+		return 1;
+	}
 	line[strcspn(line, "\n")] = 0;
 	word = strtok_r(line + 2, " \t", &rest);
 	if (!word)

@@ -162,6 +162,9 @@ TMPDIR=$scratch/directory "$lmdbio_run" --check=run -- ./user > out
 judge check_run_leaves_no_trace test -z "$(ls directory)"
 mkdir 'odd [x] to 1' && cp user 'odd [x] to 1/'
 verdict check_run_program_of_odd_name_yes 0 'was bound to lmdbio' --check=run -- './odd [x] to 1/user'
+printf './user\nexit 5\n' > script_bare_user && chmod +x script_bare_user
+verdict check_bare_script_is_not_known 2 'check=run' --check -- ./script_bare_user
+verdict check_run_bare_script_yes 0 'was bound to lmdbio' --check=run -- ./script_bare_user
 
 # --- a program without a standard error: a file of the data set may get its number ---
 cat > daemon.c <<'END'
