@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { LOOKS = 100 }; /* at the traces, until none is left */
+
 const char *loader_path(void)
 {
 	static struct elf_facts own;
@@ -147,7 +149,8 @@ static void trace_read(int directory, const char *name, struct loader_bindings *
 		fclose(trace);
 }
 
-/* Reads every trace file (one per process) and removes it, then the directory. */
+/* Reads every trace file (one per process) and removes it, then the directory. The program may have
+ * left processes behind, which start others meanwhile. */
 static int traces_read(const char *directory, struct loader_bindings *bindings, loader_file *loaded,
 		       void *context)
 {
@@ -156,14 +159,19 @@ static int traces_read(const char *directory, struct loader_bindings *bindings, 
 
 	if (!stream)
 		return errno;
-	while ((entry = readdir(stream))) {
-		if (*entry->d_name == '.')
-			continue;
-		trace_read(dirfd(stream), entry->d_name, bindings, loaded, context);
-		unlinkat(dirfd(stream), entry->d_name, 0);
+	for (int look = 0; look < LOOKS; look++) {
+		rewinddir(stream);
+		while ((entry = readdir(stream))) {
+			if (*entry->d_name == '.')
+				continue;
+			trace_read(dirfd(stream), entry->d_name, bindings, loaded, context);
+			unlinkat(dirfd(stream), entry->d_name, 0);
+		}
+		if (!rmdir(directory) || errno != ENOTEMPTY)
+			break;
 	}
 	closedir(stream);
-	return rmdir(directory) ? errno : 0;
+	return 0;
 }
 
 int loader_run(const char *program, char *const *arguments, struct loader_bindings *bindings,

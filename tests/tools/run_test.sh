@@ -165,6 +165,12 @@ verdict check_run_program_of_odd_name_yes 0 'was bound to lmdbio' --check=run --
 printf './user\nexit 5\n' > script_bare_user && chmod +x script_bare_user
 verdict check_bare_script_is_not_known 2 'check=run' --check -- ./script_bare_user
 verdict check_run_bare_script_yes 0 'was bound to lmdbio' --check=run -- ./script_bare_user
+# The trace's folder cannot be removed: a process of the program that still runs may write there, too.
+mkdir kept_traces
+# shellcheck disable=SC2016
+TMPDIR=$scratch/kept_traces "$lmdbio_run" --check=run -- \
+	sh -c './user; mkdir "${LD_DEBUG_OUTPUT%/*}/used"' > out || true
+judge check_run_answers_beside_a_trace_in_use grep -q 'was bound to lmdbio' out
 
 # --- a program without a standard error: a file of the data set may get its number ---
 cat > daemon.c <<'END'
