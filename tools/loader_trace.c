@@ -3,6 +3,7 @@
 #include "loader_trace.h"
 
 #include "elf_inspect.h"
+#include "run_signals.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -174,31 +175,55 @@ static int traces_read(const char *directory, struct loader_bindings *bindings, 
 	return 0;
 }
 
+/* Runs the program with its traces in `directory`, and waits. A signal ends the program, not this
+ * process, which still has the traces to remove. */
+static int program_trace(const char *program, char *const *arguments, const char *directory,
+			 int signals)
+{
+	char output[PATH_MAX + 8];
+	int status;
+	pid_t pid;
+
+	snprintf(output, sizeof(output), "%s/trace", directory);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		run_signals_give_back();
+		setenv("LD_DEBUG", "bindings,files", 1);
+		setenv("LD_DEBUG_OUTPUT", output, 1);
+		execvp(program, arguments); /* gives a script without #! to the shell */
+		_exit(126);
+	}
+	if (pid < 0)
+		return errno;
+	while (!run_signals_step(signals, pid, &status))
+		run_signals_wait(signals, -1);
+	return 0;
+}
+
 int loader_run(const char *program, char *const *arguments, struct loader_bindings *bindings,
 	       loader_file *loaded, void *context)
 {
 	const char *temporary = getenv("TMPDIR");
-	char directory[PATH_MAX], output[PATH_MAX + 8];
-	int status, rc, trace_rc;
-	pid_t pid;
+	char directory[PATH_MAX];
+	int rc, trace_rc, signals;
+	bool made;
 
 	if (!temporary || *temporary != '/')
 		temporary = "/tmp";
 	if ((size_t)snprintf(directory, sizeof(directory), "%s/lmdbio-run.XXXXXX", temporary) >=
 	    sizeof(directory))
 		return ENAMETOOLONG;
-	if (!mkdtemp(directory))
+	signals = run_signals_take();
+	if (signals < 0)
 		return errno;
-	snprintf(output, sizeof(output), "%s/trace", directory);
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		setenv("LD_DEBUG", "bindings,files", 1);
-		setenv("LD_DEBUG_OUTPUT", output, 1);
-		execvp(program, arguments); /* gives a script without #! to the shell */
-		_exit(126);
-	}
-	rc = pid < 0 ? errno : child_wait(pid, &status);
+	made = mkdtemp(directory) != NULL;
+	rc = made ? program_trace(program, arguments, directory, signals) : errno;
+	/* The signals stay blocked while the traces are read, but need no descriptors. */
+	close(signals);
+	run_signals_leave();
+	if (!made)
+		return rc;
 	trace_rc = traces_read(directory, bindings, loaded, context);
 	return rc ? rc : trace_rc;
 }

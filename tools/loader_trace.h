@@ -25,7 +25,7 @@ int loader_list(const char *program, const char *preload, loader_file *found, lo
 		void *context);
 
 /* Runs `program` with the loader's trace on, waits, and reads the trace of it and its children.
- * Returns 0 or an errno, however the program itself ended. */
+ * Passes signals on to the program. Returns 0 or an errno, however the program itself ended. */
 int loader_run(const char *program, char *const *arguments, struct loader_bindings *bindings,
 	       loader_file *loaded, void *context);
 

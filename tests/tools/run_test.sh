@@ -171,6 +171,17 @@ mkdir kept_traces
 TMPDIR=$scratch/kept_traces "$lmdbio_run" --check=run -- \
 	sh -c './user; mkdir "${LD_DEBUG_OUTPUT%/*}/used"' > out || true
 judge check_run_answers_beside_a_trace_in_use grep -q 'was bound to lmdbio' out
+TMPDIR=$scratch/directory "$lmdbio_run" --check=run -- sh -c './user; exec sleep 60' > said 2>&1 &
+while ! grep -q liblmdb said; do kill -0 $! || break; done
+kill -TERM $!
+rc=0
+wait $! || rc=$?
+judge check_run_passes_a_signal_on test $rc -eq 0
+judge check_run_answers_after_a_signal grep -q 'was bound to lmdbio' said
+judge check_run_leaves_no_trace_after_a_signal test -z "$(ls directory)"
+# shellcheck disable=SC2016
+sh -c 'ulimit -n 5 && exec "$@"' - "$lmdbio_run" --check=run -- ./user > out || true
+judge check_run_with_few_descriptors_yes grep -q 'was bound to lmdbio' out
 
 # --- a program without a standard error: a file of the data set may get its number ---
 cat > daemon.c <<'END'
