@@ -267,16 +267,28 @@ static bool is_plain(const char *option, const char *value)
 	return false;
 }
 
+/* Returns a setting's value for the program, which may begin in another directory. */
+static const char *setting_of(const struct run_options *options, int i)
+{
+	const char *value = options->settings[i];
+	bool is_path = i == SET_STAGED ? *value && !options->mpi /* later code expands it */
+				       : i == SET_LMDB1 && strcasecmp(value, "none");
+
+	return is_path ? program_path(value) : value;
+}
+
 /* Returns whether the command line's settings can stand unquoted in the printed line. */
 static bool settings_are_plain(const struct run_options *options)
 {
 	for (int i = 0; i < SETTINGS; i++) {
 		char option[2 * PATH_MAX];
+		const char *value;
 
 		if (!options->settings[i])
 			continue;
-		snprintf(option, sizeof(option), "%s=%s", variables[i].option, options->settings[i]);
-		if (!is_plain(option, options->settings[i]))
+		value = setting_of(options, i);
+		snprintf(option, sizeof(option), "%s=%s", variables[i].option, value);
+		if (!is_plain(option, value))
 			return false;
 	}
 	return true;
@@ -294,19 +306,9 @@ static int environment_print(const struct run_options *options, const char *libr
 		printf(" %s=%s", threads[0], threads[1]);
 	for (int i = 0; i < SETTINGS; i++)
 		if (options->settings[i])
-			printf(" %s=%s", variables[i].variable, options->settings[i]);
+			printf(" %s=%s", variables[i].variable, setting_of(options, i));
 	putchar('\n');
 	return tool_output_end(&run_tool, TOOL_OK);
-}
-
-/* Returns a setting's value for the program, which may begin in another directory. */
-static const char *setting_of(const struct run_options *options, int i)
-{
-	const char *value = options->settings[i];
-	bool is_path = i == SET_STAGED ? !options->mpi /* later code expands it */
-				       : i == SET_LMDB1 && strcasecmp(value, "none");
-
-	return is_path ? program_path(value) : value;
 }
 
 static int environment_set(const struct run_options *options, const char *preload)

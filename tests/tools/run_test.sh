@@ -232,6 +232,8 @@ judge run_gives_a_directory_its_whole_path test "$("$lmdbio_run" --staged=staged
 verdict run_unknown_option_2 2 'unrecognized option' --nonsense -- ./user
 verdict check_odd_argument_2 2 'takes nothing or =run' --check=maybe -- ./user
 verdict run_missing_library_2 2 'No such file' --library=/no/such.so -- ./user
+"$lmdbio_run" --print-env --staged=staged > out
+judge print_env_gives_a_directory_its_whole_path grep -q " LMDBIO_STAGED=$PWD/staged$" out
 mkdir 'sp ace' && cp "$dropin" 'sp ace/liblmdb.so.0'
 verdict run_library_with_space_2 2 'cannot hold' --library="$scratch/sp ace/liblmdb.so.0" -- ./user
 cp "$dropin" other.so && cp "$core" .
