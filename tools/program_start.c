@@ -40,12 +40,11 @@ int program_find(const char *name, char *found)
 	}
 	for (const char *at = path ? path : "/bin:/usr/bin";;) {
 		size_t length = strcspn(at, ":");
-		int one;
+		int one = ENAMETOOLONG; /* no program is there, as execvp(3) has it */
 
 		if ((size_t)snprintf(found, PATH_MAX, "%.*s/%s", length ? (int)length : 1,
-				     length ? at : ".", name) >= PATH_MAX)
-			return ENAMETOOLONG;
-		one = executable_check(found);
+				     length ? at : ".", name) < PATH_MAX)
+			one = executable_check(found);
 		if (!one)
 			return 0;
 		if (one == EACCES) /* a later directory may have an executable file */

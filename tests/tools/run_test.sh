@@ -216,6 +216,8 @@ judge messages_of_a_daemon_get_into_no_file sh -c 'test -s kept/data.mdb && ! gr
 # --- starting ---
 "$lmdbio_run" -- ./user > out
 judge run_linked_program_uses_dropin grep -qx "$dropin" out
+PATH=/$(printf %05000d 0):$PATH "$lmdbio_run" -- user > out || true
+judge run_skips_a_folder_of_a_name_too_long grep -qx "$dropin" out
 ./user > out
 judge plain_run_uses_other_library sh -c "! grep -qx '$dropin' out"
 verdict run_passes_exit_code 3 "$dropin" -- ./user a b c
