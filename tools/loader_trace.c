@@ -129,13 +129,14 @@ static void binding_line(char *line, struct loader_bindings *bindings)
 	}
 }
 
-static void trace_read(int directory, const char *name, struct loader_bindings *bindings,
-		       loader_file *loaded, void *context)
+static int trace_read(int directory, const char *name, struct loader_bindings *bindings,
+		      loader_file *loaded, void *context)
 {
 	static const char initialized[] = "calling init: ";
 	char line[4 * PATH_MAX];
 	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	FILE *trace = fd < 0 ? NULL : fdopen(fd, "r");
+	int rc = trace ? 0 : errno;
 
 	while (trace && fgets(line, sizeof(line), trace)) {
 		char *path = strstr(line, initialized);
@@ -148,6 +149,9 @@ static void trace_read(int directory, const char *name, struct loader_bindings *
 	}
 	if (trace)
 		fclose(trace);
+	else if (fd >= 0)
+		close(fd);
+	return rc;
 }
 
 /* Reads every trace file (one per process) and removes it, then the directory. The program may have
@@ -157,6 +161,7 @@ static int traces_read(const char *directory, struct loader_bindings *bindings, 
 {
 	DIR *stream = opendir(directory);
 	struct dirent *entry;
+	int rc = 0;
 
 	if (!stream)
 		return errno;
@@ -165,14 +170,16 @@ static int traces_read(const char *directory, struct loader_bindings *bindings, 
 		while ((entry = readdir(stream))) {
 			if (*entry->d_name == '.')
 				continue;
-			trace_read(dirfd(stream), entry->d_name, bindings, loaded, context);
+			if (!rc)
+				rc = trace_read(dirfd(stream), entry->d_name, bindings, loaded,
+						context);
 			unlinkat(dirfd(stream), entry->d_name, 0);
 		}
 		if (!rmdir(directory) || errno != ENOTEMPTY)
 			break;
 	}
 	closedir(stream);
-	return 0;
+	return rc;
 }
 
 /* Runs the program with its traces in `directory`, and waits. A signal ends the program, not this

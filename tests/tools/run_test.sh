@@ -182,6 +182,9 @@ judge check_run_leaves_no_trace_after_a_signal test -z "$(ls directory)"
 # shellcheck disable=SC2016
 sh -c 'ulimit -n 5 && exec "$@"' - "$lmdbio_run" --check=run -- ./user > out || true
 judge check_run_with_few_descriptors_yes grep -q 'was bound to lmdbio' out
+# shellcheck disable=SC2016
+sh -c 'ulimit -n 4 && exec "$@"' - "$lmdbio_run" --check=run -- ./user > out 2>&1 || true
+judge check_run_without_descriptors_is_not_known grep -q 'not known: .*Too many open files' out
 
 # --- a program without a standard error: a file of the data set may get its number ---
 cat > daemon.c <<'END'
