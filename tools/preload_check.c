@@ -342,6 +342,15 @@ enum preload_verdict preload_check(const char *program, const char *library, con
 	return loader_judge(program, file, library, preload);
 }
 
+/* Replaces the name by which a program was called, as the loader gives it, by the program's file. */
+static void caller_find(char caller[PATH_MAX])
+{
+	char found[PATH_MAX];
+
+	if (!strchr(caller, '/') && !program_find(caller, found))
+		snprintf(caller, PATH_MAX, "%s", found);
+}
+
 enum preload_verdict preload_check_run(const char *program, char *const *arguments,
 				       const char *library)
 {
@@ -353,6 +362,7 @@ enum preload_verdict preload_check_run(const char *program, char *const *argumen
 	if (rc)
 		return say(PRELOAD_UNKNOWN, program, "it could not be run and traced: %s",
 			   strerror(rc));
+	caller_find(bindings.caller);
 	if (hidden_describe(&findings, hidden, sizeof(hidden)))
 		snprintf(but, sizeof(but), "; but %s", hidden);
 	if (bindings.to_library)

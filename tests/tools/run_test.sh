@@ -147,6 +147,9 @@ fi
 
 # --- --check=run --------------------------------------------------------------------------------
 verdict check_run_linked_program_yes 0 'was bound to lmdbio' --check=run -- ./user
+verdict check_run_program_in_path_yes 0 "$scratch/user was bound to lmdbio" --check=run -- user
+verdict check_run_grandchild_in_path_yes 0 "$scratch/user was bound to lmdbio" --check=run -- \
+	sh -c 'cd / && user; true'
 verdict check_run_grandchild_yes 0 'was bound to lmdbio' --check=run -- sh -c './user; true'
 verdict check_run_without_lmdb_no 1 'ended without' --check=run -- ./none
 verdict check_run_hidden_no 1 'has LMDB linked into it' --check=run -- ./with_hidden
