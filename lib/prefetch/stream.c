@@ -390,9 +390,12 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	return more && !queue_is_full(prefetch) && !subtrees_are_full(stream);
 }
 
+/* A range has no program that takes steps, so at its limit it goes no farther. */
 bool stream_is_over(const struct stream *stream)
 {
-	return !stream->cursor && stream->walker_done &&
+	uint64_t limit = atomic_load_explicit(&stream->told.limit, memory_order_relaxed);
+
+	return !stream->cursor && (stream->walker_done || bytes_ahead(stream, 0) >= limit) &&
 	       (!stream->subtrees || !stream->subtrees->count);
 }
 

@@ -160,6 +160,19 @@ static void hints_when_transactions_read_side_by_side_then_only_what_all_of_them
 	store_leave(&f.store);
 }
 
+/* A file that is larger than a range may bring. A look-ahead that has brought all that it may must not
+ * keep its place, nor have other processes read whole chunks for a scan. */
+static void ranges_when_they_exceed_memory_then_each_makes_room_for_the_next(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i <= PREFETCH_STREAMS; i++) {
+		assert_int_equal(range_begin(NULL, NULL), 0);
+		assert_comes_to_rest_again();
+	}
+	assert_in_range(bytes_read(), AHEAD, 3 * AHEAD);
+	assert_int_equal(atomic_load(&f.store.scans), 0);
+}
+
 static void range_when_every_read_fails_then_the_loader_rests(void **state)
 {
 	(void)state;
@@ -281,6 +294,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			hints_when_transactions_read_side_by_side_then_only_what_all_of_them_keep,
 			setup_big, teardown),
+		cmocka_unit_test_setup_teardown(
+			ranges_when_they_exceed_memory_then_each_makes_room_for_the_next,
+			setup_longer, teardown),
 		cmocka_unit_test_setup_teardown(range_when_every_read_fails_then_the_loader_rests,
 						setup_big, teardown),
 		cmocka_unit_test_setup_teardown(
