@@ -292,6 +292,14 @@ void ahead_bring_trees(struct ahead *ahead, const bool *stopping)
 	ahead->landed++;
 }
 
+void ahead_forget(struct ahead *ahead, const void *whose)
+{
+	ranges_forget(&ahead->ranges, whose);
+	ranges_forget(&ahead->later, whose);
+	ranges_forget(&ahead->trees, whose);
+	ranges_forget(&ahead->there, whose);
+}
+
 static void flights_reset(struct ahead *ahead)
 {
 	ahead->idle = NULL;

@@ -24,7 +24,8 @@ struct wanted_range {
 	uint64_t offset, length;
 	bool map;          /* those parts that are in memory are mapped, too */
 	bool for_others;   /* perhaps only other processes read it: nothing here waits for it */
-	const void *whose; /* the stream that wants it, or NULL; not to be looked into */
+	const void *whose; /* the stream or the snapshot that it ends with, or NULL; not to be
+			      looked into */
 };
 
 struct range_queue {
@@ -107,6 +108,9 @@ void ahead_wait(struct ahead *ahead);
 /* Brings pages of trees, or waits for them, until *stopping. */
 void ahead_bring_trees(struct ahead *ahead, const bool *stopping);
 
+/* Drops the ranges of a stream or a snapshot whose reads have not begun. */
+void ahead_forget(struct ahead *ahead, const void *whose);
+
 /* Whether all that was asked for has come. */
 static inline bool ahead_is_quiet(const struct ahead *ahead)
 {
@@ -142,7 +146,7 @@ static inline struct wanted_range ranges_take(struct range_queue *queue)
 	return range;
 }
 
-/* Removes the ranges of one stream. */
+/* Removes the ranges of one stream or snapshot. */
 static inline void ranges_forget(struct range_queue *queue, const void *whose)
 {
 	for (unsigned n = queue->count; n; n--) {

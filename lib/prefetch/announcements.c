@@ -87,7 +87,8 @@ static void range_add(struct announcement *announcement, uint64_t number, uint64
 		announcement->ranges[announcement->wanted++] =
 			(struct wanted_range){.offset = number << view->page_shift,
 					      .length = pages << view->page_shift,
-					      .for_others = for_others};
+					      .for_others = for_others,
+					      .whose = announcement->owner};
 }
 
 /* Asks for a page of the tree. */

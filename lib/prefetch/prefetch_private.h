@@ -90,6 +90,7 @@ struct stream {
 	MDB_val from, to;        /* of a range; mv_data NULL: open */
 	bool placed;             /* the walker stands in a leaf */
 	const struct snapshot *owner;
+	const void *whose; /* what its wanted ranges end with: the stream, or a range's owner */
 	struct snapshot snapshot; /* its own view, which does not wait */
 	struct tree tree;
 	struct cursor walker; /* the leaf whose values are looked at next */

@@ -296,6 +296,7 @@ struct cursor_watch *prefetch_watch(struct prefetch *prefetch)
 
 void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 {
+	struct ahead *engine = &prefetch->engine;
 	bool left = false;
 
 	passed_on_read(prefetch, snapshot);
@@ -314,10 +315,13 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 		if (stream->cursor)
 			stream->cursor->ahead = NULL;
 		prefetch->streams[i] = NULL;
+		ahead_forget(engine, stream);
 		stream_free(prefetch, stream);
 	}
+	ahead_forget(engine, snapshot);
 	announcements_free(prefetch, snapshot);
-	atomic_store(&prefetch->owned, left || prefetch->announcements);
+	atomic_store(&prefetch->owned, left || prefetch->announcements || engine->ranges.count ||
+					       engine->later.count);
 	prefetch_announce(prefetch);
 	pthread_mutex_unlock(&prefetch->lock);
 }

@@ -55,7 +55,7 @@ static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum w
 		return prefetch_want(prefetch, (struct wanted_range){.offset = offset,
 								     .length = length,
 								     .map = map,
-								     .whose = stream});
+								     .whose = stream->whose});
 	}
 	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
 	for (uint64_t n = 0; n <= last - first; n++) {
@@ -71,7 +71,7 @@ static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum w
 		    !prefetch_want(prefetch, (struct wanted_range){.offset = start,
 								   .length = end - start,
 								   .map = map_now,
-								   .whose = stream}))
+								   .whose = stream->whose}))
 			return false;
 		asked->chunk = chunk;
 		if (map_now)
@@ -506,7 +506,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			    prefetch_want(prefetch,
 					  (struct wanted_range){.offset = view->wanted_offset,
 								.length = view->wanted_length,
-								.whose = stream}))
+								.whose = stream->whose}))
 				stream->wants.asked = view->wanted_offset;
 			return;
 		}

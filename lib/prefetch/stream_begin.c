@@ -181,6 +181,7 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 	if (room)
 		stream->subtrees = (struct subtrees *)(stream + 1);
 	stream->owner = snapshot;
+	stream->whose = stream;
 	stream->snapshot = snapshot_ahead(snapshot);
 	stream->tree = *tree;
 	stream->forward = forward;
@@ -283,6 +284,7 @@ int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct 
 	key_keep(&stream->to, last, keys + from + 1);
 	atomic_init(&stream->told.inside, true);
 	stream->order = *order;
+	stream->whose = snapshot; /* the stream ends when it has asked for all that it wants */
 	stream->walker.snapshot = &stream->snapshot;
 	stream->walker.tree = &stream->tree;
 	stream->walker.order = &stream->order;
@@ -377,8 +379,7 @@ bool stream_drop(struct prefetch *prefetch, const void *stream)
 		if (prefetch->streams[i] == stream) {
 			/* Ranges of this stream that were not begun are of no use now; those of
 			 * other streams are. */
-			ranges_forget(&prefetch->engine.ranges, prefetch->streams[i]);
-			ranges_forget(&prefetch->engine.there, prefetch->streams[i]);
+			ahead_forget(&prefetch->engine, stream);
 			stream_free(prefetch, prefetch->streams[i]);
 			prefetch->streams[i] = NULL;
 			found = true;

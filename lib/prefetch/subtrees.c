@@ -83,7 +83,7 @@ static void page_want(struct prefetch *prefetch, struct stream *stream, struct g
 		prefetch_want(prefetch,
 			      (struct wanted_range){.offset = at->number << view->page_shift,
 						    .length = (uint64_t)1 << view->page_shift,
-						    .whose = stream});
+						    .whose = stream->whose});
 }
 
 /* Asks for the children of a page that has come, and keeps those that lead on. */

@@ -7,7 +7,6 @@
 #include "util/stats.h"
 
 #include <fcntl.h>
-#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,6 +92,11 @@ size_t __wrap_lmdbio_core_io_wait(struct io *io, struct io_request **requests, s
 		f.in_flight = io->in_flight;
 	if (!f.maps_waited)
 		f.maps_waited = maps_count();
+	if (f.hold_at && io->in_flight >= f.hold_at) {
+		f.hold_at = 0;
+		sem_post(&f.held);
+		sem_wait(&f.go);
+	}
 	return __real_lmdbio_core_io_wait(io, requests, min, max);
 }
 
@@ -182,6 +186,8 @@ static void look(enum store_kind kind)
 	f.tree = (struct tree){.record = meta.main_tree};
 	comparators_default(&f.order, 0);
 	assert_int_equal(sem_init(&idle, 0, 0), 0);
+	assert_int_equal(sem_init(&f.held, 0, 0), 0);
+	assert_int_equal(sem_init(&f.go, 0, 0), 0);
 }
 
 static int setup(unsigned records, size_t size, enum store_kind kind)
@@ -266,6 +272,8 @@ int teardown(void **state)
 	close(f.fd);
 	place_remove(&f.place);
 	sem_destroy(&idle);
+	sem_destroy(&f.held);
+	sem_destroy(&f.go);
 	return 0;
 }
 uint64_t bytes_read(void)

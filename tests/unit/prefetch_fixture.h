@@ -10,6 +10,8 @@
 #include "io_fault.h"
 #include "prefetch/prefetch_private.h"
 
+#include <semaphore.h>
+
 enum {
 	RECORDS_BIG = 250,
 	RECORDS_LONG = 390,
@@ -43,6 +45,8 @@ extern struct prefetch_fixture {
 	char node[32];
 	struct arena *others[OTHERS]; /* arenas of other simulated processes of the node */
 	size_t in_flight;             /* the most reads that were in flight */
+	size_t hold_at; /* the next wait for so many reads begins after `go`; 0: each at once */
+	sem_t held, go; /* `held`: that wait has come */
 	bool busy;                    /* whether the machine's processors are busy */
 	bool dear;                    /* whether a scan's faults count as expensive */
 	unsigned maps[MAPS];          /* how often each STORE_FAULT of the file was mapped */

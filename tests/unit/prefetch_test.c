@@ -122,6 +122,41 @@ static void hints_when_sizes_are_absurd_then_only_sound_keys_are_brought(void **
 	assert_int_equal(bytes_read(), read);
 }
 
+enum { CHUNKS_BIG = RECORDS_BIG * VALUE_BIG / ARENA_CHUNK };
+
+/* Announces every other record, and ends the transaction while each chunk has a read in flight. */
+static void keys_when_their_transaction_ends_then_the_rest_is_left(void **state)
+{
+	char text[RECORDS_BIG / 2][16];
+	MDB_val keys[RECORDS_BIG / 2];
+
+	(void)state;
+	for (unsigned i = 0; i < RECORDS_BIG / 2; i++)
+		key_make(text[i], &keys[i], 2 * i);
+	f.hold_at = CHUNKS_BIG;
+	assert_int_equal(prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, keys,
+				       RECORDS_BIG / 2),
+			 0);
+	assert_int_equal(sem_wait(&f.held), 0);
+	prefetch_end(f.prefetch, &f.snapshot);
+	sem_post(&f.go);
+	assert_comes_to_rest();
+	assert_in_range(bytes_read(), 1, 2 * (CHUNKS_BIG + 1) * VALUE_BIG);
+}
+
+/* The same for a range. It has ended before its transaction: it has asked for all that it wants. */
+static void range_when_its_transaction_ends_then_the_rest_is_left(void **state)
+{
+	(void)state;
+	f.hold_at = AHEAD / ARENA_CHUNK;
+	assert_int_equal(range_begin(NULL, NULL), 0);
+	assert_int_equal(sem_wait(&f.held), 0);
+	prefetch_end(f.prefetch, &f.snapshot);
+	sem_post(&f.go);
+	assert_comes_to_rest();
+	assert_in_range(bytes_read(), 1, AHEAD + 4 * ARENA_CHUNK);
+}
+
 /* Announces the first n records, in a process that reads what it announces and has 4 MiB of memory.
  * Returns the bytes that this has read. */
 static uint64_t hint(unsigned n)
@@ -287,6 +322,12 @@ int main(void)
 		 range_when_it_ends_early_then_the_rest_is_left, setup_small, teardown, NULL},
 		cmocka_unit_test_setup_teardown(
 			hints_when_sizes_are_absurd_then_only_sound_keys_are_brought, setup_big,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			keys_when_their_transaction_ends_then_the_rest_is_left, setup_big,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			range_when_its_transaction_ends_then_the_rest_is_left, setup_longer,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			hints_when_memory_keeps_some_records_then_these_are_read, setup_big,
