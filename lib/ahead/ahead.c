@@ -182,7 +182,7 @@ static bool range_start(struct ahead *ahead, struct wanted_range range, bool aga
 	struct flight *flight = NULL;
 	bool there = false;
 
-	while (range.length && ahead->idle) {
+	while (range.length && ahead->idle && !ahead_passed_enough(ahead)) {
 		struct wanted_range part = range;
 		uint64_t length = range.length;
 		struct store_load load;

@@ -44,7 +44,7 @@ struct flight {
 /* Reads that the kernel was asked to begin for other processes, since the last look at how many are
  * still on their way. */
 struct passed {
-	unsigned count; /* AHEAD_PASSED at most */
+	unsigned count; /* AHEAD_PASSED and one more at most */
 	uint64_t last,
 		before; /* offsets of the last read, and of the last one at that look; 0: none */
 };

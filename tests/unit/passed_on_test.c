@@ -30,12 +30,15 @@ void *__wrap_malloc(size_t size)
 /* The requests to read into the page cache, which holds nothing of the file before. */
 static atomic_uint cached_requests;
 static atomic_bool begun;
+static unsigned most_passed; /* reads that were begun since the last wait for one, at most */
 static int refusal; /* the errno of each request; 0: the request succeeds */
 ssize_t __wrap_readahead(int fd, off64_t offset, size_t length);
 ssize_t __wrap_readahead(int fd, off64_t offset, size_t length)
 {
 	(void)fd, (void)offset, (void)length;
 	cached_requests++;
+	if (most_passed < f.prefetch->engine.passed.count)
+		most_passed = f.prefetch->engine.passed.count;
 	errno = refusal;
 	begun = !refusal;
 	return refusal ? -1 : 0;
@@ -50,15 +53,23 @@ int __wrap_io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *p
 }
 
 /* A machine on which other processes look into the page cache, which holds nothing yet. */
-static int setup_others(void **state)
+static int become_others(void)
 {
-	if (setup_big(state))
-		return -1;
 	f.store.believe_cache = true;
 	f.cold = ALL_COLD;
 	f.prefetch->passed_on.most = ONE_REQUEST + 1;
-	cached_requests = 0;
+	cached_requests = most_passed = 0;
 	return 0;
+}
+
+static int setup_others(void **state)
+{
+	return setup_big(state) ? -1 : become_others();
+}
+
+static int setup_others_longer(void **state)
+{
+	return setup_longer(state) ? -1 : become_others();
 }
 
 static void wait_for_all(void)
@@ -174,6 +185,22 @@ static void records_when_they_lie_side_by_side_then_in_large_requests(void **sta
 	assert_int_equal(cached_requests, before);
 }
 
+/* Neighbours in the file are one range, however long. */
+static void records_when_all_lie_side_by_side_then_few_reads_are_begun_at_a_time(void **state)
+{
+	static char text[RECORDS_LONGER][16];
+	static MDB_val keys[RECORDS_LONGER];
+
+	(void)state;
+	for (unsigned i = 0; i < RECORDS_LONGER; i++)
+		key_make(text[i], &keys[i], i);
+	assert_int_equal(
+		prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, keys, RECORDS_LONGER),
+		0);
+	wait_for_all();
+	assert_in_range(most_passed, AHEAD_PASSED / 2, AHEAD_PASSED);
+}
+
 static void records_when_the_kernel_reads_less_at_once_then_they_go_to_shared_memory(void **state)
 {
 	(void)state;
@@ -250,6 +277,9 @@ int main(void)
 		CASE(records_when_a_value_was_read_then_they_go_to_shared_memory),
 		CASE(records_when_another_transaction_read_then_they_go_to_shared_memory),
 		CASE(records_when_they_lie_side_by_side_then_in_large_requests),
+		cmocka_unit_test_setup_teardown(
+			records_when_all_lie_side_by_side_then_few_reads_are_begun_at_a_time,
+			setup_others_longer, teardown),
 		CASE(records_when_the_kernel_reads_less_at_once_then_they_go_to_shared_memory),
 		CASE(records_when_others_do_not_look_there_then_they_go_to_shared_memory),
 		CASE(records_when_they_lie_in_two_chunks_then_one_request_each),
