@@ -175,14 +175,16 @@ static struct flight *flight_add(struct ahead *ahead, struct flight *flight,
 	return flight;
 }
 
-/* Plans one range as far as it goes, and puts the rest back into a queue. Returns true if some of
- * it is in memory already, so that a thread that waits for it can go on. */
-static bool range_start(struct ahead *ahead, struct wanted_range range, bool again)
+/* Plans one range as far as it goes, until `depth` reads are in flight, and puts the rest back into
+ * a queue. Returns true if some of it is in memory already, so that a thread that waits for it can
+ * go on. */
+static bool range_start(struct ahead *ahead, struct wanted_range range, bool again, unsigned depth)
 {
 	struct flight *flight = NULL;
 	bool there = false;
 
-	while (range.length && ahead->idle && !ahead_passed_enough(ahead)) {
+	while (range.length && ahead->idle && ahead->in_flight < depth &&
+	       !ahead_passed_enough(ahead)) {
 		struct wanted_range part = range;
 		uint64_t length = range.length;
 		struct store_load load;
@@ -228,10 +230,10 @@ bool ahead_start(struct ahead *ahead, unsigned depth)
 	bool there = false;
 
 	while (again-- && ahead->idle && !ahead_passed_enough(ahead))
-		there |= range_start(ahead, ranges_take(&ahead->later), true);
+		there |= range_start(ahead, ranges_take(&ahead->later), true, AHEAD_FLIGHTS);
 	while (ahead->ranges.count && ahead->idle && ahead->in_flight < depth &&
 	       !ahead_passed_enough(ahead))
-		there |= range_start(ahead, ranges_take(&ahead->ranges), false);
+		there |= range_start(ahead, ranges_take(&ahead->ranges), false, depth);
 	flights_submit(ahead);
 	return there;
 }

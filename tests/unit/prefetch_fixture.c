@@ -211,6 +211,12 @@ int setup_large(void **state)
 	return setup(RECORDS_LARGE, VALUE_LARGE, STORE_ARENA);
 }
 
+int setup_huge(void **state)
+{
+	(void)state;
+	return setup(RECORDS_HUGE, VALUE_HUGE, STORE_ARENA);
+}
+
 int setup_longer(void **state)
 {
 	(void)state;

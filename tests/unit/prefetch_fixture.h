@@ -20,6 +20,8 @@ enum {
 	VALUE_BIG = 40000,
 	RECORDS_LARGE = 40,
 	VALUE_LARGE = 1200000,
+	RECORDS_HUGE = 2,
+	VALUE_HUGE = 20 << 20,
 	RECORDS_SMALL = 60000,
 	VALUE_SMALL = 100
 };
@@ -89,6 +91,7 @@ void single_pages_show(uint64_t offset, size_t length);
  * file since it was written. */
 int setup_big(void **state);
 int setup_large(void **state);
+int setup_huge(void **state);
 int setup_longer(void **state);
 int setup_small(void **state);
 int setup_cached(void **state);

@@ -68,6 +68,15 @@ static void range_of_small_values_when_wanted_then_many_reads_are_in_flight(void
 	assert_in_range(f.in_flight, AHEAD / ARENA_CHUNK / 2, AHEAD / ARENA_CHUNK);
 }
 
+/* Each value is one range, of many reads. */
+static void range_of_huge_values_when_wanted_then_no_more_reads_are_in_flight(void **state)
+{
+	(void)state;
+	announce_from_first();
+	assert_in_range(f.in_flight, AHEAD / ARENA_CHUNK, AHEAD / ARENA_CHUNK + 1);
+	assert_in_range(bytes_read(), VALUE_HUGE, RECORDS_HUGE * (VALUE_HUGE + ARENA_CHUNK));
+}
+
 static void range_when_eight_processes_scan_then_they_share_the_reads_in_flight(void **state)
 {
 	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};
@@ -313,6 +322,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			range_of_small_values_when_wanted_then_many_reads_are_in_flight,
 			setup_small, teardown),
+		cmocka_unit_test_setup_teardown(
+			range_of_huge_values_when_wanted_then_no_more_reads_are_in_flight,
+			setup_huge, teardown),
 		cmocka_unit_test_setup_teardown(
 			range_when_eight_processes_scan_then_they_share_the_reads_in_flight,
 			setup_big, teardown),
