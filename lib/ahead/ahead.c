@@ -265,14 +265,20 @@ void ahead_land(struct ahead *ahead, unsigned min)
 }
 
 /* Waits for a chunk that another process has claimed; the caller plans it again after each such
- * wait. */
+ * wait. Without memory for claims, nothing is to be waited for. */
 void ahead_wait(struct ahead *ahead)
 {
 	struct wanted_range range = ahead->later.ranges[ahead->later.first];
+	uint64_t progress;
 
 	pthread_mutex_unlock(ahead->lock);
-	store_wait(ahead->store, range.offset, NULL);
+	if (store_wait(ahead->store, range.offset, &progress))
+		progress = 0;
 	pthread_mutex_lock(ahead->lock);
+	if (progress != STORE_NO_CLAIM)
+		return;
+	ahead->later.count = 0;
+	ahead->failed = true;
 }
 
 /* Reads of tree pages are few and small. Only the reads that follow from these pages wait for them:

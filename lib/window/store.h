@@ -530,8 +530,10 @@ static inline bool store_knows(const struct store *store)
 bool store_idle(struct store *store, uint64_t offset, uint64_t length);
 
 /* Waits a bounded time for a chunk that another reader reads. Returns true if asking again is
- * worthwhile. Otherwise *progress is a number that changes when that reader makes progress;
- * `progress` may be NULL. */
+ * worthwhile. Otherwise *progress is a number that changes when that reader makes progress; or
+ * STORE_NO_CLAIM: there is no memory to claim the chunk, and it is to be left to the file's own
+ * map. */
+#define STORE_NO_CLAIM UINT64_MAX
 bool store_wait(struct store *store, uint64_t offset, uint64_t *progress);
 
 #endif

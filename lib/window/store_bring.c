@@ -246,6 +246,8 @@ static bool wait_on(struct store *store, uint64_t offset, struct patience *patie
 		return false;
 	if (store_wait(store, offset, &progress))
 		return true;
+	if (progress == STORE_NO_CLAIM)
+		return false;
 	patience->idle = progress == patience->progress ? patience->idle + WAIT_SLICE : 0;
 	patience->progress = progress;
 	return true;

@@ -479,7 +479,7 @@ bool store_idle(struct store *store, uint64_t offset, uint64_t length)
 
 bool store_wait(struct store *store, uint64_t offset, uint64_t *progress)
 {
-	uint64_t chunk = offset / ARENA_CHUNK;
+	uint64_t chunk = offset / ARENA_CHUNK, began = clock_now();
 	struct arena *arena;
 	bool free_now, impatient;
 
@@ -492,8 +492,11 @@ bool store_wait(struct store *store, uint64_t offset, uint64_t *progress)
 	/* A server may be bringing a chunk that has no claim. */
 	if (free_now && arena && !impatient)
 		free_now = arena_wish_wait(arena, chunk, WAIT_SLICE);
-	if (!free_now && progress)
-		*progress = arena_progress(arena, chunk);
+	/* The arena waits for all of the slice if a process has the claim. */
+	if (!free_now)
+		*progress = clock_now() - began < WAIT_SLICE * UINT64_C(1000000)
+				    ? STORE_NO_CLAIM
+				    : arena_progress(arena, chunk);
 	pthread_mutex_lock(&store->lock);
 	store->landing.loads--;
 	store_bury(store);

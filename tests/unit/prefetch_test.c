@@ -3,6 +3,8 @@
  * fails. */
 #include "prefetch_fixture.h"
 
+#include "arena/arena_private.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -250,6 +252,19 @@ static void range_when_one_read_has_failed_then_the_next_brings_all(void **state
 	assert_true(store_covers(&f.store, low, f.size - low));
 }
 
+/* The program has closed all descriptors: shared memory gets no table for claims of chunks. */
+static void range_when_no_chunk_can_be_claimed_then_the_loader_rests(void **state)
+{
+	(void)state;
+	store_hold(&f.store); /* attaches the arena, as before a fork */
+	store_release(&f.store);
+	assert_non_null(f.store.arena);
+	close(f.store.arena->file.fd);
+	announce_from_first();
+	assert_int_equal(bytes_read(), 0);
+	assert_int_equal(f.prefetch->engine.later.count, 0);
+}
+
 /* Afterwards the next range allocates again all that it needs. */
 static void range_when_it_has_come_then_threads_and_memory_go_after_a_while(void **state)
 {
@@ -356,6 +371,9 @@ int main(void)
 			range_when_reads_begin_to_fail_then_the_loader_rests, setup_big, teardown),
 		cmocka_unit_test_setup_teardown(
 			range_when_one_read_has_failed_then_the_next_brings_all, setup_big,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			range_when_no_chunk_can_be_claimed_then_the_loader_rests, setup_big,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			range_when_it_has_come_then_threads_and_memory_go_after_a_while,
