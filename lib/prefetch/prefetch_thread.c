@@ -280,6 +280,7 @@ void prefetch_forked(struct prefetch *prefetch)
 	ahead_forked(&prefetch->engine);
 	passed_on_forked(prefetch);
 	prefetch->keys = prefetch->rest_at = 0;
+	prefetch->small = prefetch->some_dropped = false;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		if (prefetch->streams[i])
 			stream_disown(prefetch->streams[i]);

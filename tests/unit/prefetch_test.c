@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -168,19 +169,25 @@ static void range_when_its_transaction_ends_then_the_rest_is_left(void **state)
 	assert_in_range(bytes_read(), 1, AHEAD + 4 * ARENA_CHUNK);
 }
 
-/* Announces the first n records, in a process that reads what it announces and has 4 MiB of memory.
- * Returns the bytes that this has read. */
-static uint64_t hint(unsigned n)
+/* Announces n records, in a process that reads what it announces and has 4 MiB of memory. */
+static void hint_begin(unsigned n)
 {
 	char text[RECORDS_BIG][16];
 	MDB_val keys[RECORDS_BIG];
-	uint64_t before = bytes_read();
 
 	f.store.options.budget = 4 << 20;
 	snapshot_serve(&f.snapshot, 1);
 	for (unsigned i = 0; i < n; i++)
 		key_make(text[i], &keys[i], i);
 	assert_int_equal(prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, keys, n), 0);
+}
+
+/* Announces the first n records. Returns the bytes that this has read. */
+static uint64_t hint(unsigned n)
+{
+	uint64_t before = bytes_read();
+
+	hint_begin(n);
 	assert_comes_to_rest();
 	return bytes_read() - before;
 }
@@ -189,6 +196,32 @@ static void hints_when_memory_keeps_some_records_then_these_are_read(void **stat
 {
 	(void)state;
 	assert_in_range(hint(RECORDS_BIG), 3 << 20, 5 << 20);
+}
+
+/* Forks while a read of the hints is in flight, of which most were dropped. As long as that counts, no
+ * reader waits for a hint. */
+static void child_when_its_parents_hints_were_dropped_then_it_counts_from_the_start(void **state)
+{
+	pid_t child;
+	int status;
+
+	(void)state;
+	f.hold_at = 4;
+	hint_begin(RECORDS_BIG);
+	assert_int_equal(sem_wait(&f.held), 0);
+	prefetch_hold(f.prefetch, true);
+	assert_true(f.prefetch->some_dropped);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		prefetch_forked(f.prefetch);
+		_exit(f.prefetch->small || f.prefetch->some_dropped || f.prefetch->keys);
+	}
+	prefetch_hold(f.prefetch, false);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	sem_post(&f.go);
+	assert_comes_to_rest();
+	assert_int_equal(status, 0);
 }
 
 static void hints_when_transactions_read_side_by_side_then_only_what_all_of_them_keep(void **state)
@@ -359,6 +392,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			hints_when_memory_keeps_some_records_then_these_are_read, setup_big,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			child_when_its_parents_hints_were_dropped_then_it_counts_from_the_start,
+			setup_big, teardown),
 		cmocka_unit_test_setup_teardown(
 			hints_when_transactions_read_side_by_side_then_only_what_all_of_them_keep,
 			setup_big, teardown),
