@@ -341,8 +341,10 @@ static bool is_of_target(int rc)
 	}
 }
 
-/* Names the file or directory behind a failure: the code alone does not. */
-static void tell_failure(int rc, const char *text, const struct lmdbio_stage_report *report)
+/* Names the file or directory behind a failure: the code alone does not. `unseen`: why a rank, not
+ * this one perhaps, cannot open the data set, or 0. */
+static void tell_failure(int rc, int unseen, const char *text,
+			 const struct lmdbio_stage_report *report)
 {
 	bool file = rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED;
 	int source = tool_env_judge(options.path, 0);
@@ -351,6 +353,9 @@ static void tell_failure(int rc, const char *text, const struct lmdbio_stage_rep
 
 	if (line)
 		tool_complain(&stage_tool, "%s (rank %" PRIu64 ")", line, report->failed_rank);
+	else if (unseen)
+		tool_complain(&stage_tool, "%s: %s (rank %" PRIu64 "): let each node see it there",
+			      options.path, text, report->failed_rank);
 	else if (is_of_target(rc))
 		tool_complain(&stage_tool,
 			      "%s: %s (rank %" PRIu64 "): %s, or name another with --to",
@@ -369,7 +374,7 @@ static void tell_failure(int rc, const char *text, const struct lmdbio_stage_rep
 	free(line);
 }
 
-static void tell(int rc, const char *text, const struct lmdbio_stage_report *report)
+static void tell(int rc, int unseen, const char *text, const struct lmdbio_stage_report *report)
 {
 	if (on_terminal())
 		fputs("\r\033[K", stderr);
@@ -379,7 +384,7 @@ static void tell(int rc, const char *text, const struct lmdbio_stage_report *rep
 	if (place.rank)
 		return;
 	if (rc)
-		tell_failure(rc, text, report);
+		tell_failure(rc, unseen, text, report);
 	else if (options.json)
 		tell_json(report);
 	else if (!options.quiet)
@@ -423,7 +428,7 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 {
 	struct lmdbio_stage_report report = {.size = sizeof(report)};
 	struct lmdbio_stage_hold *hold = NULL;
-	int status = 0, rc;
+	int status = 0, unseen = 0, rc;
 
 	options.stage.directory = tool_place_expand(options.stage.directory, &place);
 	options.stage.size = sizeof(options.stage);
@@ -431,7 +436,10 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 	options.stage.report = &report;
 	options.stage.hold = options.stage.target == LMDBIO_STAGE_MEMORY ? &hold : NULL;
 	rc = module->stage(options.path, &options.stage);
-	tell(rc, lmdbio_orig_mdb_strerror(rc), &report);
+	/* Rank 0 tells, and another rank may have failed, with the same code on all ranks. */
+	if (rc)
+		unseen = module->sharing->agree(tool_env_judge(options.path, 0));
+	tell(rc, unseen, lmdbio_orig_mdb_strerror(rc), &report);
 	if (!rc)
 		rc = interruption_agree(module);
 	if (rc) {
@@ -454,7 +462,7 @@ static void tell_of_servers(int rc, const char *text, const struct mpi_place *at
 			    const struct lmdbio_stage_report *report)
 {
 	place = *at;
-	tell(rc, text, report);
+	tell(rc, 0, text, report);
 }
 
 /* Stages by servers like those of `lmdbio-run --mpi`. The program begins when the data is there. */

@@ -67,6 +67,16 @@ says path_that_is_missing_is_named 'nowhere: No such file'
 echo "no data set" > text
 status file_that_is_no_data_set_is_refused 2 "$stage" --to=to0 text
 says file_that_is_no_data_set_is_told 'text: this is no LMDB data file'
+# The data set is missing on one node, and nothing is wrong with the directory.
+fresh seen unseen
+cp -r tiny seen/img
+mkdir seen/to unseen/to
+rc=0
+mpi_job 1 2 -wdir "$PWD/seen" "$stage" --to=to img : -n 1 -wdir "$PWD/unseen" "$stage" --to=to img \
+	< /dev/null > out 2> err || rc=$?
+judge path_that_is_missing_on_one_node_is_refused mpi_told $rc 2
+says path_that_is_missing_on_one_node_is_named '^lmdbio-stage: img: No such file or directory (rank 1): let each node'
+judge path_that_is_missing_on_one_node_leaves_nothing nothing_in seen/to unseen/to
 status no_target_is_refused 2 "$stage" img
 status two_targets_are_refused 2 "$stage" --hold --to=to0 img
 status odd_reader_is_refused 2 "$stage" --reader=odd --to=to0 img
