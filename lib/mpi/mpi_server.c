@@ -28,9 +28,9 @@
 /* Nanoseconds. NAP_DEEP: members wake the server for their wishes from naps of this length on.
  * NAP_LOOK: the longest nap if the program is to be looked at often. */
 enum { NAP_DEEP = 500000, NAP_LOOK = 4000000 };
-/* Nanoseconds. trim_every: from one search for unused sets to the next. room_patience: how long
- * queued loads of named sets wait for room. */
-static const uint64_t trim_every = 1000000000, room_patience = 1000000000;
+/* Nanoseconds. trim_every: from one search for unused sets to the next; trim_idle: while nothing
+ * else wakes the server. room_patience: how long queued loads of named sets wait for room. */
+static const uint64_t trim_every = 1000000000, trim_idle = 10000000000, room_patience = 1000000000;
 
 RANK_STATIC struct server *server; /* of this process, or NULL */
 RANK_STATIC int begun;             /* what serve_begin() returned */
@@ -183,10 +183,13 @@ static uint64_t nap_length(const struct mpi_work *work, bool any, bool polls, st
 	bool idle = !server || server_is_idle(server);
 	uint64_t ns;
 
-	/* Members wake the server. Without peers, nothing else needs a look. */
+	/* Members wake the server. Without peers, only the files of its sets need a look. */
 	if (!any && !polls && idle && (!server || server->comm == MPI_COMM_NULL)) {
 		*rest = (struct mpi_nap){0};
-		return server && server->listener < 0 ? trim_every : UINT64_MAX;
+		return !server                ? UINT64_MAX
+		       : server->listener < 0 ? trim_every
+		       : server->sets         ? trim_idle
+					      : UINT64_MAX;
 	}
 	ns = mpi_nap_next(rest, any, idle ? NAP_IDLE : NAP_BUSY);
 	return work->looks_often && ns > NAP_LOOK ? NAP_LOOK : ns;
@@ -268,6 +271,8 @@ int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *rep
 	int failed, rc = begun;
 
 	room_since = began;
+	if (server)
+		server->filling = true;
 	if (!rc && server)
 		rc = server->unopened ? server->unopened : server_sets_fit(server);
 	rc = mpi_agree(job->all, rc, &failed);
@@ -281,6 +286,8 @@ int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *rep
 		rc = mpi_agree(job->all, rc, &failed);
 	}
 	fill_report(report, began, failed);
+	if (server)
+		server->filling = false;
 	return rc;
 }
 

@@ -61,6 +61,7 @@ struct server_set {
 	unsigned clients;   /* connections of members */
 	unsigned loads;
 	uint64_t used_at;    /* ns: when any process last used the set */
+	uint64_t looked_at;  /* ns: when the unused set's file was last looked at */
 	uint64_t beat_at;    /* ns */
 	uint64_t full_until; /* ns: until then no room is looked for */
 	struct server_counts counts;
@@ -129,6 +130,7 @@ struct server {
 	struct mpi_place place;
 	MPI_Comm comm; /* of the servers; MPI_COMM_NULL if there is one node */
 	int epoll, listener;
+	bool filling; /* the named sets are being brought; none is given up */
 	bool ending;  /* the server takes no wishes any more */
 	bool stopped; /* the server was told to end, or a peer said that it ends */
 	bool starved; /* a program or a set lacked descriptors, and no set was given up since */
@@ -173,7 +175,7 @@ int server_sets_failed(const struct server *server);
 bool server_sets_are_brought(const struct server *server);
 int server_sets_lack(const struct server *server);
 /* Gives up sets that no process has used for long, when all sets together are more than the budget,
- * or descriptors were short. */
+ * or descriptors were short, or the file was changed or deleted. */
 void server_sets_trim(struct server *server);
 /* Notes that a set could not be opened. If descriptors are short, unused sets are given up. */
 void server_sets_starve(struct server *server);

@@ -364,10 +364,18 @@ size_t server_sets_table(const struct server *server, char *text, size_t size)
 
 static bool is_in_use(const struct server *server, const struct server_set *set, uint64_t now)
 {
-	if (set->lasting && server_set_holds(set))
-		return true;
 	return set->clients || set->loads || now - set->used_at < idle_ns ||
-	       server_peers_use(server, set);
+	       (set->lasting && server->filling) || server_peers_use(server, set);
+}
+
+/* Whether the set's file has been changed or deleted. No program comes to such a set any more, and
+ * the set's descriptor keeps a deleted file on its disk. The look may ask a network file system. */
+static bool is_stale(struct server_set *set, uint64_t now)
+{
+	if (now - set->looked_at < idle_ns)
+		return false;
+	set->looked_at = now;
+	return !server_set_holds(set);
 }
 
 void server_sets_trim(struct server *server)
@@ -380,9 +388,10 @@ void server_sets_trim(struct server *server)
 	for (const struct server_set *set = server->sets; set; set = set->next)
 		used += arena_used(set->arena);
 	for (struct server_set **link = &server->sets, *set; (set = *link);) {
-		if (used <= budget && !server->starved)
-			return;
-		if (is_in_use(server, set, now)) {
+		bool lacks = used > budget || server->starved;
+
+		if (is_in_use(server, set, now) ||
+		    ((!lacks || set->lasting) && !is_stale(set, now))) {
 			link = &set->next;
 			continue;
 		}

@@ -164,12 +164,44 @@ static void sets_when_descriptors_end_then_one_that_is_not_used_goes(void **stat
 	place_remove(&place);
 }
 
+/* A server that stays would keep a deleted file on its disk. */
+static void set_when_its_file_is_deleted_and_it_is_not_used_then_it_goes(void **state)
+{
+	char name[40];
+	struct server server = {
+		.node = name, .epoll = -1, .listener = -1, .place = {.ranks = 1, .nodes = 1}};
+	struct place place, further;
+
+	(void)state;
+	snprintf(name, sizeof(name), "deleted-%d", (int)getpid());
+	place_make(&place);
+	place_put_records(&place, 4, 4096, value_make);
+	place_make(&further);
+	place_put_records(&further, 4, 4096, value_make);
+	assert_int_equal(server_set_open(&server, further.data), 0);
+	assert_int_equal(server_set_open(&server, place.data), 0);
+	assert_int_equal(unlink(place.data), 0);
+	server_sets_trim(&server); /* it was used a moment ago */
+	assert_non_null(server.sets->next);
+
+	for (struct server_set *set = server.sets; set; set = set->next)
+		set->used_at = 0;
+	server_sets_trim(&server);
+	assert_non_null(server.sets);
+	assert_null(server.sets->next);
+	assert_true(server_set_holds(server.sets));
+	server_sets_close(&server);
+	place_remove(&further);
+	place_remove(&place);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(door_when_descriptors_end_then_it_refuses_and_opens_again),
 		cmocka_unit_test(door_when_its_name_is_taken_then_its_clients_stay),
 		cmocka_unit_test(sets_when_descriptors_end_then_one_that_is_not_used_goes),
+		cmocka_unit_test(set_when_its_file_is_deleted_and_it_is_not_used_then_it_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
