@@ -360,11 +360,12 @@ static void report_fill(struct staging *stage, int rc)
 {
 	struct lmdbio_stage_report report = {0}, *wanted = stage->options.report;
 	uint64_t mine[] = {stage->reader.bytes, stage->reader.calls, stage->moved, stage->waited};
-	uint64_t sums[4] = {0}, slowest = 0;
+	uint64_t times[] = {stage->waited, stage->began ? clock_now() - stage->began : 0};
+	uint64_t sums[4] = {0}, most[2] = {0};
 
 	/* Every rank takes part, even if it does not want the report. */
 	mpi_allreduce(mine, sums, 4, MPI_UINT64_T, MPI_SUM, stage->job.all);
-	mpi_allreduce(&stage->waited, &slowest, 1, MPI_INT64_T, MPI_MAX, stage->job.all);
+	mpi_allreduce(times, most, 2, MPI_INT64_T, MPI_MAX, stage->job.all);
 	if (!wanted || wanted->size < sizeof(wanted->size))
 		return;
 	report = (struct lmdbio_stage_report){
@@ -373,8 +374,8 @@ static void report_fill(struct staging *stage, int rc)
 		.read_bytes = sums[0],
 		.read_calls = sums[1],
 		.moved_bytes = sums[2],
-		.wall_ns = stage->began ? clock_now() - stage->began : 0,
-		.slowest_ns = slowest,
+		.wall_ns = most[1],
+		.slowest_ns = most[0],
 		.average_ns = sums[3] / (uint64_t)stage->job.place.ranks,
 		.group = (uint64_t)stage->stagger.group,
 		.ranks = (uint64_t)stage->job.place.ranks,
@@ -479,11 +480,12 @@ lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_opti
 		goto done;
 	}
 	rc = options_agree(stage, options_take(stage, path ? options : NULL));
-	if (rc)
-		goto done;
-	rc = stage_source_open(&stage->source, &stage->job, path,
-			       stage->options.target == LMDBIO_STAGE_MEMORY || is_in_parts(stage));
-	rc = mpi_agree(stage->job.all, rc, &stage->failed);
+	if (!rc) {
+		rc = stage_source_open(&stage->source, &stage->job, path,
+				       stage->options.target == LMDBIO_STAGE_MEMORY ||
+					       is_in_parts(stage));
+		rc = mpi_agree(stage->job.all, rc, &stage->failed);
+	}
 	if (!rc)
 		rc = target_fill(stage);
 	report_fill(stage, rc);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <lmdbio_mpi.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -78,6 +79,19 @@ static const struct {
 	{"replace", replace}, {"cancel", cancel},	{"die", die},
 };
 
+/* Whether all ranks have the same report, and after a failure, of which rank. */
+static bool is_told(const struct lmdbio_stage_report *report, MPI_Comm comm, int rc)
+{
+	struct lmdbio_stage_report first = *report;
+	int ranks, same;
+
+	MPI_Comm_size(comm, &ranks);
+	MPI_Bcast(&first, sizeof(first), MPI_BYTE, 0, comm);
+	same = !memcmp(&first, report, sizeof(first));
+	MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, comm);
+	return same && (!rc || report->failed_rank < (uint64_t)ranks);
+}
+
 /* The cases that are about the arguments. */
 static int call(const char *name, struct lmdbio_stage_options *options, MPI_Comm comm)
 {
@@ -107,6 +121,8 @@ static int call(const char *name, struct lmdbio_stage_options *options, MPI_Comm
 	if (!strcmp(name, "hints"))
 		options->reader = LMDBIO_STAGE_MPIIO;
 	rc = lmdbio_mpi_stage(comm, path, options);
+	if (!is_told(options->report, comm, rc))
+		rc = EPROTO;
 	if (!strcmp(name, "held") && !rc && !hold)
 		rc = EINVAL;
 	lmdbio_mpi_stage_release(hold);
@@ -115,7 +131,7 @@ static int call(const char *name, struct lmdbio_stage_options *options, MPI_Comm
 
 int main(int argc, char **argv)
 {
-	struct lmdbio_stage_report report = {.size = sizeof(report)};
+	struct lmdbio_stage_report report = {.size = sizeof(report), .failed_rank = UINT64_MAX};
 	struct lmdbio_stage_options options = {
 		.size = sizeof(options), .buffer = LMDBIO_STAGE_BUFFER_MIN, .report = &report};
 	MPI_Comm comm;
