@@ -34,7 +34,8 @@ static int open_file(struct stage_source *source, const char *path)
 		}
 		source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		rc = errno;
-		if (source->fd >= 0 || (rc != ENOENT && rc != ENOTDIR))
+		/* With a name behind it, a path may be too long. */
+		if (source->fd >= 0 || (rc != ENOENT && rc != ENOTDIR && rc != ENAMETOOLONG))
 			break;
 	}
 	if (source->fd < 0)

@@ -61,6 +61,15 @@ for how in posix mpiio collective; do
 	judge "stage_by_${how}_with_ranks_that_have_no_share_copies" copies_are 2 tiny/data.mdb to0 to1
 done
 
+# With the data file's name behind it, the path would be longer than a path may be.
+long=tiny/data.mdb
+while [ ${#long} -lt 4090 ]; do
+	long=./$long
+done
+fresh to0 to1
+staging 1 1 --to=to0 "$long"
+judge stage_of_a_path_as_long_as_may_be_copies copies_are 1 tiny/data.mdb to0
+
 # --- wrong use ---
 status path_that_is_missing_is_refused 2 "$stage" --to=to0 nowhere
 says path_that_is_missing_is_named 'nowhere: No such file'
