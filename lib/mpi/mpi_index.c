@@ -6,6 +6,7 @@
 #include "mpi/rank_shares.h"
 #include "mpi/mpi_error.h"
 #include "env/staged.h"
+#include "loader/batch_loader.h"
 #include "mpi/mpi_wait.h"
 
 #include <errno.h>
@@ -40,13 +41,23 @@ static int broadcast(MPI_Comm comm, void *bytes, uint64_t length, int from)
 	return mpi_error_code(rc);
 }
 
-/* Returns 0 if all ranks look at the same bytes, else ESTALE. */
-static int same_snapshot(MPI_Comm comm, const MDB_txn *txn)
-{
-	struct identity mine = identity_job(&txn->identity), first = mine;
-	int rc = broadcast(comm, &first, sizeof(first), 0);
+/* What all ranks must see alike. The file is not a part of it, because each node may have a staged
+ * copy. */
+struct seen {
+	struct loader_identity data;
+	uint64_t metas; /* as in struct identity */
+};
 
-	return rc ? rc : identity_equal(&mine, &first) ? 0 : ESTALE;
+/* Returns 0 if all ranks look at the same bytes, else ESTALE; or the errno of this rank's read. */
+static int same_snapshot(MPI_Comm comm, const MDB_txn *txn, const struct tree *tree)
+{
+	struct seen mine = {.metas = txn->identity.metas}, first;
+	int rc = loader_identify(txn, tree, &mine.data), told;
+
+	first = mine;
+	told = broadcast(comm, &first, sizeof(first), 0);
+	rc = rc ? rc : told;
+	return rc ? rc : memcmp(&mine, &first, sizeof(mine)) ? ESTALE : 0;
 }
 
 /* Reads the numbers of all leaf pages in rank 0, and sends them to all ranks. The code is
@@ -255,7 +266,7 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 		rc = transaction_open(path, database, &env, &txn, &tree);
 	rc = mpi_agree(own, rc, NULL);
 	if (!rc)
-		rc = same_snapshot(own, txn);
+		rc = same_snapshot(own, txn, &tree);
 	rc = mpi_agree(own, rc, NULL);
 	if (!rc)
 		rc = mpi_index_build(own, &txn->snapshot, &tree, NULL, &index->index);

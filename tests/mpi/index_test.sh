@@ -45,6 +45,23 @@ judge index_of_no_database_is_MDB_NOTFOUND_on_all_ranks all_say 'error -30798'
 indexing 2 nowhere
 judge index_of_no_environment_is_ENOENT_on_all_ranks all_say 'error 2'
 
+# Each node reads a staged copy of its own, or one node reads the original.
+stage=$top_builddir/tools/lmdbio-stage
+mkdir to0 to1 none
+"$stage" --quiet --to=to0 plain && "$stage" --quiet --to=to1 plain
+for second in to1 none; do
+	ranks=2 rc=0
+	mpi_job 1 2 env LMDBIO_STAGED=to0 "$call" plain : -n 1 env LMDBIO_STAGED=$second "$call" plain \
+		> out 2> err < /dev/null || rc=$?
+	judge "index_of_copies_in_to0_and_${second}_is_the_serial_one" all_say '[1-9][0-9]* records, 0 differences'
+done
+# Files that differ on the nodes are no copies.
+mkdir other
+(cd other && "$testdb" --seed=4 --flags=keys3000 plain > /dev/null)
+rc=0
+mpi_job 1 2 "$call" plain : -n 1 -wdir "$PWD/other" "$call" plain > out 2> err < /dev/null || rc=$?
+judge index_of_other_data_on_a_rank_is_ESTALE_on_all_ranks all_say 'error 116'
+
 # --- what numbering asks of storage ---
 if (slowfs_require) > /dev/null; then
 	trap 'cd /; slowfs_abandon; rm -rf "$scratch"; mpi_sweep' EXIT
