@@ -82,7 +82,8 @@ struct mpi_module {
 	/* After serve_begin(): returns when each node has its part of the work's data sets in its
 	 * memory. All nodes together have one copy. Collective. All ranks get the same code: 0;
 	 * what serve_begin() has returned somewhere; ENOSPC: a part is more than three quarters of
-	 * its node's budget (of one node: than the budget), or had no room; EINTR: look() says that
+	 * its node's budget (of one node: than the budget), or had no room; ESTALE: nodes see
+	 * different files, or a file has changed meanwhile; EINTR: look() says that
 	 * the work is over; an errno or an LMDB code of opening and reading. But ECONNABORTED comes
 	 * on one rank alone: MPI fails, the other ranks would wait for this rank for ever, and only
 	 * abort() is left. Sets *report as lmdbio_mpi_stage() does. After every other code the

@@ -263,18 +263,29 @@ static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int 
 	};
 }
 
+/* Returns ESTALE if this node's named sets are other ones than the first node's. Each node would
+ * bring its part of its own, and no node the rest. */
+static int same_sets(const struct mpi_job *job)
+{
+	uint64_t mine = server ? server_sets_hash(server) : 0, first = mine;
+
+	if (mpi_bcast(&first, 1, MPI_UINT64_T, 0, job->all) != MPI_SUCCESS)
+		return EIO;
+	return server && first != mine ? ESTALE : 0;
+}
+
 /* No rank waits in MPI while another rank may ask it for chunks. */
 int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *report)
 {
 	const struct mpi_job *job = mpi_job_get();
 	uint64_t began = clock_now();
-	int failed, rc = begun;
+	int failed, rc = begun, same = same_sets(job);
 
 	room_since = began;
 	if (server)
 		server->filling = true;
 	if (!rc && server)
-		rc = server->unopened ? server->unopened : server_sets_fit(server);
+		rc = server->unopened ? server->unopened : same ? same : server_sets_fit(server);
 	rc = mpi_agree(job->all, rc, &failed);
 	if (!rc) {
 		serve_until(work, NULL, is_filled);

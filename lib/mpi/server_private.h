@@ -166,6 +166,9 @@ void server_sets_close(struct server *server);
 size_t server_sets_report(const struct server *server, char *text, size_t size);
 /* The same as a table with a head line. */
 size_t server_sets_table(const struct server *server, char *text, size_t size);
+/* Returns a hash of which sets were named when the server began, the same on nodes that see the same
+ * files. */
+uint64_t server_sets_hash(const struct server *server);
 /* About this node's parts of the sets that were named when the server began. _fit: whether there is
  * room for them (0 or ENOSPC). _failed: the errno of a read that has failed, or 0. _are_brought:
  * whether all chunks have been asked for and none is on its way. _lack: why a chunk is not in

@@ -213,6 +213,20 @@ int server_set_open(struct server *server, const char *path)
 	return rc;
 }
 
+uint64_t server_sets_hash(const struct server *server)
+{
+	uint64_t hash = 0;
+
+	for (const struct server_set *set = server->sets; set; set = set->next) {
+		struct identity job = identity_job(&set->identity);
+		struct exchange_run run = {(uint8_t *)&job, sizeof(job)};
+
+		if (set->lasting)
+			hash = exchange_sum(&run, 1, hash);
+	}
+	return hash;
+}
+
 int server_sets_fit(const struct server *server)
 {
 	for (const struct server_set *set = server->sets; set; set = set->next) {

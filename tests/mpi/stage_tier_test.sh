@@ -152,6 +152,14 @@ judge memory_tier_of_a_bad_byte_starts_no_program test $rc -eq 2 -a ! -e ran
 slowfs_control clear
 staging 2 2 --tier=memory --verbose mount/nowhere
 judge memory_tier_of_nothing_is_ENOENT_on_all_ranks all_ranks_say 2 'No such file or directory'
+# Each node sees another file at the same path: no node would bring the other half of its own.
+mkdir -p seen0/img seen1/img
+cp $data seen0/img
+cp $data seen1/img
+rc=0
+mpi_job 1 2 -wdir "$PWD/seen0" "$stage" --tier=memory --verbose img : \
+	-n 1 -wdir "$PWD/seen1" "$stage" --tier=memory --verbose img < /dev/null > out 2> err || rc=$?
+judge memory_tier_of_two_files_is_ESTALE_on_all_ranks all_ranks_say 2 'Stale file handle'
 cd /
 slowfs_stop
 finish
