@@ -125,15 +125,19 @@ def _inside(place: str, endings: tuple[str, ...]) -> list[str]:
 
 
 def _files(key: str, paths: Paths) -> list[str]:
-    """Returns the files of a data set that has several files, in the order of their names."""
+    """Returns the files of a data set that has several files, in the order in which its program counts.
+
+    fairchem's AseDBDataset sorts the paths of a list, then the names in each folder: the files of a folder `a` come
+    before those of `a-more`, whose full names are the smaller ones.
+    """
     endings = SPREAD[key][1]
-    places = [os.fsdecode(path) for path in (paths if isinstance(paths, (list, tuple)) else [paths])]
-    found = [_inside(place, endings) for place in places]
+    places = sorted(os.fsdecode(path) for path in (paths if isinstance(paths, (list, tuple)) else [paths]))
+    found = [sorted(_inside(place, endings)) for place in places]
     if not all(found) or not found:
         where = places[found.index([])] if found else paths
         raise ValueError(f"path={where!r}: there is no file {' or '.join('*' + e for e in endings)}, "
                          f"which key={key!r} reads")
-    return sorted(sum(found, []))
+    return sum(found, [])
 
 
 def parts(key: Key, path: Paths) -> list[Part]:

@@ -13,6 +13,8 @@ status package_passes_mypy_strict 0 "$python" -m mypy --strict --cache-dir="$scr
 status package_check_ends_well 0 "$python" "$top_srcdir/tests/python/package_check.py" db
 grep -v '^ok ' out || true
 judge package_check_has_cases test "$(grep -c '^ok ' out)" -ge 12
+status announcer_check_ends_well 0 "$python" "$top_srcdir/tests/python/announcer_check.py" announced
+grep -v '^ok ' out || true
 status ctrl_c_loses_nothing 0 "$python" "$top_srcdir/tests/python/interrupts_check.py" interrupted
 grep -v '^ok ' out || true
 status forked_children_leave_their_parents_slots 0 "$python" "$top_srcdir/tests/python/inherited_check.py" inherited
