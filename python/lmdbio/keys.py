@@ -116,9 +116,14 @@ def check_key(key: Key, path: Paths) -> None:
 
 
 def _inside(place: str, endings: tuple[str, ...]) -> list[str]:
-    """Returns a data set itself, or the files with one of the endings in a folder or of a pattern."""
-    if os.path.isdir(place) and not glob.glob(os.path.join(glob.escape(place), "data.mdb*")):
-        return [entry.path for entry in os.scandir(place) if entry.name.endswith(endings)]
+    """Returns a data set itself, or the files with one of the endings in a folder or of a pattern.
+
+    As in fairchem, hidden files do not count: macOS makes a file `._NAME` beside a copied file.
+    """
+    if os.path.isdir(place):
+        inside = os.path.join(glob.escape(place), "")
+        if not glob.glob(inside + "data.mdb*"):
+            return [name for name in glob.glob(inside + "*") if name.endswith(endings)]
     if os.path.exists(place):
         return [place]
     return [name for name in glob.glob(place) if name.endswith(endings)]

@@ -32,12 +32,15 @@ def folders(folder):
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         data_set(path, {b"nextid": zlib.compress(b"2"), b"1": b""}, subdir=False)
+    with open(os.path.join(folder, "rattled-300", "._a.aselmdb"), "wb") as hidden:
+        hidden.write(b"macOS makes such a file beside a.aselmdb")
 
     def found(*names):
         return [os.path.relpath(part.path, folder)
                 for part in parts("ase", [os.path.join(folder, name) for name in names])]
 
     expected = ["rattled-300/a.aselmdb", "rattled-300/b.aselmdb", "rattled-300-subsampled/a.aselmdb"]
+    judge("hidden_files_are_left_out", found("rattled-300") == expected[:2])
     judge("files_of_a_list_of_folders_follow_folder_by_folder",
           found("rattled-300-subsampled", "rattled-300") == expected)
 
