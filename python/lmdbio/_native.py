@@ -14,7 +14,7 @@ STATE_SIZE = 64  # bytes; LMDBIO_LOADER_STATE
 NO_RECORD = 2**64 - 1
 STALLS = 24
 
-MDB_NOTFOUND, MDB_INCOMPATIBLE = -30798, -30784
+MDB_NOTFOUND, MDB_MAP_RESIZED, MDB_INCOMPATIBLE = -30798, -30785, -30784
 MDB_NOSUBDIR, MDB_RDONLY, MDB_NOTLS, MDB_NOLOCK = 0x4000, 0x20000, 0x200000, 0x400000
 
 
@@ -151,6 +151,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("mdb_strerror", _TEXT, [_INT]),
     ("mdb_env_create", _INT, [_HANDLE]),
     ("mdb_env_set_maxdbs", _INT, [_HANDLE, _UINT]),
+    ("mdb_env_set_mapsize", _INT, [_HANDLE, _SIZE]),
     ("mdb_env_open", _INT, [_HANDLE, _TEXT, _UINT, _UINT]),
     ("mdb_env_close", None, [_HANDLE]),
     ("mdb_txn_begin", _INT, [_HANDLE, _HANDLE, _UINT, _HANDLE]),

@@ -7,7 +7,7 @@ import errno
 import os
 from typing import Any, Optional, Sequence
 
-from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, MDB_NOTLS, MDB_RDONLY, DatabaseStat,
+from ._native import (MDB_MAP_RESIZED, MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, MDB_NOTLS, MDB_RDONLY, DatabaseStat,
                       Error, Value, check, library)
 from .hints import key_values, record_numbers
 from .loader import Path, check_opened, name_bytes, path_bytes, whole
@@ -87,14 +87,26 @@ class Announcer:
             self._left -= 1
             return self._txns[self._turn]
         self._left = 0
+        try:
+            self._advance()
+        except Error as error:
+            if error.code != MDB_MAP_RESIZED:
+                raise
+            # A writer has enlarged the data set. Its new map can be made when no transaction uses the old one.
+            self._end()
+            check(library().mdb_env_set_mapsize(self._env, 0), self._path)
+            self._advance()
+        self._left = self._each - 1
+        return self._txns[self._turn]
+
+    def _advance(self) -> None:
+        """Gives the turn to a new transaction, or to the oldest one, which is renewed."""
         if len(self._txns) < self._most:
             self._begin()
             self._turn = len(self._txns) - 1
         else:
             self._turn = (self._turn + 1) % self._most
             self._renew(self._txns[self._turn])
-        self._left = self._each - 1
-        return self._txns[self._turn]
 
     def _renew(self, txn: Any) -> None:
         if txn:
@@ -143,14 +155,19 @@ class Announcer:
         """Drops the announced records that have not been read, and closes the environment."""
         if not self._env or self._process != os.getpid():
             return
-        abort, close, self._left = library().mdb_txn_abort, library().mdb_env_close, 0
+        close = library().mdb_env_close
+        self._end()
+        env, self._env = self._env, None
+        close(env)
+
+    def _end(self) -> None:
+        """Ends all transactions."""
+        abort, self._left = library().mdb_txn_abort, 0
         while self._txns:
             txn = self._txns[-1]
             del self._txns[-1]
             if txn:
                 abort(txn)
-        env, self._env = self._env, None
-        close(env)
 
     def __del__(self) -> None:
         self.close()

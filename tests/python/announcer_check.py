@@ -4,11 +4,14 @@
 usage: announcer_check.py DIRECTORY, which is made
 """
 import os
+import subprocess
 import sys
 import zlib
 
 import lmdb
 
+import lmdbio
+from lmdbio.announce import Announcer
 from lmdbio.keys import parts
 
 bad = False
@@ -45,8 +48,31 @@ def folders(folder):
           found("rattled-300-subsampled", "rattled-300") == expected)
 
 
+def grown(folder):
+    """Checks that an announcer goes on when a writer has made the data set larger than its map was."""
+    write = ("import lmdb, sys\n"
+             "with lmdb.open(sys.argv[1], map_size=1 << 24) as env, env.begin(write=True) as txn:\n"
+             "    for i in range(1000):\n"
+             "        txn.put(b'new-%04d' % i, b'v' * 4000)\n")
+    for depth in 1, 8:  # the transaction of the next announcement is renewed, or begins
+        path = f"{folder}-{depth}"
+        data_set(path, {b"%04d" % i: b"v" * 100 for i in range(100)})
+        announcer = Announcer(path, lock=True, depth=depth)
+        announcer.records([0])
+        subprocess.run([sys.executable, "-c", write, path], check=True)
+        try:
+            announcer.records([1])
+            good = announcer.value(b"new-0999") == b"v" * 4000 and announcer.entries() == 1100
+        except lmdbio.Error as error:
+            print(error)
+            good = False
+        judge(f"announcer_{depth}_deep_goes_on_in_a_larger_map", good)
+        announcer.close()
+
+
 def main(folder):
     os.mkdir(folder)
+    grown(os.path.join(folder, "grown"))
     folders(os.path.join(folder, "folders"))
     sys.exit(bad)
 
