@@ -19,6 +19,8 @@ import ctypes
 import importlib
 import itertools
 import os
+import resource
+import sys
 import threading
 from typing import Any, ContextManager, Iterable, Iterator, Sequence, Union
 
@@ -33,6 +35,12 @@ def _is_batch(entry: Any) -> bool:
     """Returns whether a sampler's entry is several indices. An array or tensor of no dimension is one index."""
     return (isinstance(entry, collections.abc.Collection) and not isinstance(entry, (str, bytes))
             and getattr(entry, "ndim", 1) > 0)
+
+
+def _most_announcers(lock: bool) -> int:
+    """Returns how many environments may take a quarter of this process's descriptors, with their lock files if any."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit // (8 if lock else 4))
 
 
 class AnnouncingSampler:
@@ -99,12 +107,9 @@ class AnnouncingSampler:
             self._announce_in(number, share)
 
     def _announce_in(self, number: int, indices: Sequence[Any]) -> None:
-        part = self._parts[number]
-        if number not in self._announcers:
-            depth = max(8, 64 // len(self._parts))
-            self._announcers[number] = Announcer(part.path, self.name, self.lock, depth)
+        part, announcer = self._parts[number], self._announcer(number)
         if part.keys is None:
-            self._announcers[number].records([int(index) for index in indices])
+            announcer.records([int(index) for index in indices])
             return
         keys: list[bytes] = []
         for index in indices:
@@ -112,7 +117,19 @@ class AnnouncingSampler:
             if isinstance(found, (bytes, str)):
                 found = [found]
             keys += [key if isinstance(key, bytes) else key.encode() for key in found]
-        self._announcers[number].keys(keys)
+        announcer.keys(keys)
+
+    def _announcer(self, number: int) -> Announcer:
+        """Returns the announcer of a part. Those used longest ago are closed for it, if there are many."""
+        found = self._announcers.pop(number, None)
+        if found is None:
+            most = _most_announcers(self.lock)
+            while len(self._announcers) >= most:
+                self._announcers.pop(next(iter(self._announcers))).close()
+            depth = max(8, 64 // len(self._parts))
+            found = Announcer(self._parts[number].path, self.name, self.lock, depth)
+        self._announcers[number] = found  # the last one in the dict's order
+        return found
 
     def _open(self) -> None:
         if self._process != os.getpid():

@@ -4,6 +4,8 @@
 usage: announcer_check.py DIRECTORY, which is made
 """
 import os
+import pickle
+import resource
 import subprocess
 import sys
 import zlib
@@ -13,6 +15,7 @@ import lmdb
 import lmdbio
 from lmdbio.announce import Announcer
 from lmdbio.keys import parts
+from lmdbio.torch import AnnouncingSampler
 
 bad = False
 
@@ -70,10 +73,35 @@ def grown(folder):
         announcer.close()
 
 
+def many(folder):
+    """Checks that a folder of more files than a process may open leaves descriptors to the program."""
+    os.mkdir(folder)
+    files, limits = 100, resource.getrlimit(resource.RLIMIT_NOFILE)
+    for number in range(files):
+        data_set(os.path.join(folder, "%04d.lmdb" % number), {b"0": b"", b"length": pickle.dumps(1)}, subdir=False)
+    sampler, most = AnnouncingSampler([i * 37 % files for i in range(3 * files)], folder, "ocp", ahead=20), 0
+    # Never more than half of the limit are open: the descriptors that are open now, and a quarter of the limit.
+    before = len(os.listdir("/proc/self/fd"))
+    limit = max(80, 4 * before)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limits[1]))
+        for _ in sampler:
+            most = max(most, len(os.listdir("/proc/self/fd")))
+    except (lmdbio.Error, OSError) as error:
+        print(error)
+        most = limit
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    judge(f"folder_of_many_files_leaves_descriptors: {most} of {limit}", before < most <= limit // 2)
+    last = {i * 37 % files for i in range(3 * files - 5, 3 * files)}
+    judge("files_that_were_announced_last_stay_open", last <= set(sampler._announcers))
+
+
 def main(folder):
     os.mkdir(folder)
     grown(os.path.join(folder, "grown"))
     folders(os.path.join(folder, "folders"))
+    many(os.path.join(folder, "many"))
     sys.exit(bad)
 
 
