@@ -256,10 +256,15 @@ FORKED = "a forked process has none of its parent's loaders: open one in the pro
 _EXPLAINED = {-30796: _DAMAGED, -30797: _DAMAGED, -30793: _UNKNOWN, -30794: _UNKNOWN, errno.ECHILD: FORKED}
 
 
+def text_of(lib: ctypes.CDLL, code: int) -> str:
+    """Returns LMDB's or the system's text of a code; the system's is in the locale's encoding."""
+    return os.fsdecode(lib.mdb_strerror(code))
+
+
 def check(code: int, what: str, texts: Optional[dict[int, str]] = None) -> None:
     """Raises Error for a code that is not 0. `what` names the file or the step, `texts` has texts for codes."""
     if code:
-        text = {**_EXPLAINED, **(texts or {})}.get(code) or library().mdb_strerror(code).decode()
+        text = {**_EXPLAINED, **(texts or {})}.get(code) or text_of(library(), code)
         raise Error(code, f"{what}: {text}")
 
 

@@ -28,7 +28,7 @@ import importlib
 import sys
 from typing import Any, Optional, Sequence
 
-from ._native import POINTER_SIZE, Stats, declare
+from ._native import POINTER_SIZE, Stats, declare, text_of
 from .loader import whole
 
 NORMAL, SEQUENTIAL, RANDOM, STRIDE = range(4)  # enum lmdbio_advice
@@ -175,7 +175,7 @@ class Hints:
         assert self.library is not None
         code = getattr(self.library, name)(self._handle(txn), *arguments)
         if code:
-            raise self._error(self.library.mdb_strerror(code).decode())
+            raise self._error(text_of(self.library, code))
 
     def dbi(self, txn: Any, name: Optional[bytes] = None) -> int:
         """Returns the MDB_dbi of a database by its name: the same one if env.open_db() has opened it."""
@@ -231,5 +231,5 @@ class Hints:
         found = Stats(size=ctypes.sizeof(Stats))
         code = self.library.lmdbio_stats(ctypes.byref(found))
         if code:
-            raise self._error(self.library.mdb_strerror(code).decode())
+            raise self._error(text_of(self.library, code))
         return {name: getattr(found, name) for name, *_ in Stats._fields_ if name != "size"}

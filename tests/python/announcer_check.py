@@ -97,10 +97,25 @@ def many(folder):
     judge("files_that_were_announced_last_stay_open", last <= set(sampler._announcers))
 
 
+def texts(path):
+    """Checks that an error's text is shown if the C library's locale is another one than UTF-8."""
+    lib, announcer = lmdbio.library(), Announcer(path)
+    strerror, lib.mdb_strerror = lib.mdb_strerror, lambda code: b"Ung\xfcltig"
+    try:
+        announcer.value(b"")
+        told = "no error"
+    except (lmdbio.Error, UnicodeError) as error:
+        told = str(error)
+    lib.mdb_strerror = strerror
+    announcer.close()
+    judge(f"error_in_latin_1_is_told: {told!a}", told == f"{path}: " + os.fsdecode(b"Ung\xfcltig"))
+
+
 def main(folder):
     os.mkdir(folder)
     grown(os.path.join(folder, "grown"))
     folders(os.path.join(folder, "folders"))
+    texts(os.path.join(folder, "grown-1"))
     many(os.path.join(folder, "many"))
     sys.exit(bad)
 
