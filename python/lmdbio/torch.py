@@ -93,7 +93,7 @@ class AnnouncingSampler:
                 indices.extend(entry)
             else:
                 indices.append(entry)
-        if len(self._parts) == 1:
+        if self._parts[0].length is None:
             self._announce_in(0, indices)
             return
         shares: dict[int, list[int]] = {}
@@ -109,7 +109,7 @@ class AnnouncingSampler:
     def _announce_in(self, number: int, indices: Sequence[Any]) -> None:
         part, announcer = self._parts[number], self._announcer(number)
         if part.keys is None:
-            announcer.records([int(index) for index in indices])
+            announcer.records(self._numbers(announcer, indices))
             return
         keys: list[bytes] = []
         for index in indices:
@@ -118,6 +118,16 @@ class AnnouncingSampler:
                 found = [found]
             keys += [key if isinstance(key, bytes) else key.encode() for key in found]
         announcer.keys(keys)
+
+    def _numbers(self, announcer: Announcer, indices: Sequence[Any]) -> list[int]:
+        """Returns the numbers of records. Numbers above the last one are left to lmdbio: the data set may grow."""
+        numbers = [int(index) for index in indices]
+        if numbers and min(numbers) < 0:
+            end = announcer.entries()
+            if min(numbers) < -end:
+                raise IndexError(f"index {min(numbers)}: path={self.path!r} has {end} records")
+            numbers = [number + end if number < 0 else number for number in numbers]
+        return numbers
 
     def _announcer(self, number: int) -> Announcer:
         """Returns the announcer of a part. Those used longest ago are closed for it, if there are many."""

@@ -111,10 +111,40 @@ def texts(path):
     judge(f"error_in_latin_1_is_told: {told!a}", told == f"{path}: " + os.fsdecode(b"Ung\xfcltig"))
 
 
+def negative(folder):
+    """Checks that a negative index counts from the end where an index is a number, in one data set too."""
+    os.mkdir(folder)
+    plain, counted = os.path.join(folder, "plain"), os.path.join(folder, "counted.lmdb")
+    data_set(plain, {b"%d" % i: b"" for i in range(5)})
+    data_set(counted, {b"length": pickle.dumps(3), **{b"%d" % i: b"" for i in range(3)}}, subdir=False)
+    announced = []
+    real = Announcer.records, Announcer.keys
+    Announcer.records = Announcer.keys = lambda announcer, found: announced.extend(found)
+    for key, path, expected in (("order", plain, [4, 0, 1]), ("lsun", plain, [4, 0, 1]),
+                                ("ocp", counted, [b"2", b"0", b"1"])):
+        announced.clear()
+        length = 5 if path == plain else 3
+        try:
+            good = list(AnnouncingSampler([-1, -length, 1], path, key)) == [-1, -length, 1] and announced == expected
+        except ValueError as error:
+            print(error)
+            good = False
+        judge(f"negative_index_of_{key}_counts_from_the_end", good)
+        for beyond in (-length - 1, length) if key == "ocp" else (-length - 1,):
+            try:
+                list(AnnouncingSampler([beyond], path, key))
+                good = False
+            except IndexError as error:
+                good = f"index {beyond}" in str(error)
+            judge(f"index_{beyond}_of_{key}_is_refused", good)
+    Announcer.records, Announcer.keys = real
+
+
 def main(folder):
     os.mkdir(folder)
     grown(os.path.join(folder, "grown"))
     folders(os.path.join(folder, "folders"))
+    negative(os.path.join(folder, "negative"))
     texts(os.path.join(folder, "grown-1"))
     many(os.path.join(folder, "many"))
     sys.exit(bad)
