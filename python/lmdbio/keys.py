@@ -41,10 +41,13 @@ def _stored(path: Path, *names: bytes) -> tuple[int, list[Optional[bytes]]]:
 
 
 def _mmengine(path: Path) -> KeyFunction:
-    """BasicSR, MMEditing: lines of meta_info.txt are 'NAME.png (HEIGHT,WIDTH,CHANNELS) LEVEL'."""
+    """BasicSR, MMEditing: lines of meta_info.txt are 'NAME.png (HEIGHT,WIDTH,CHANNELS) LEVEL'.
+
+    The name may have blanks. Of a line without a dot, the name ends at the first blank.
+    """
     listing = pathlib.Path(os.fsdecode(path), "meta_info.txt")
     lines = listing.read_text().splitlines()
-    keys = [line.split(" ")[0].split(".")[0].encode() for line in lines if line]
+    keys = [line.split("." if "." in line else " ")[0].encode() for line in lines if line]
     return lambda index: keys[index]
 
 

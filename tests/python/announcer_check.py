@@ -140,10 +140,21 @@ def negative(folder):
     Announcer.records, Announcer.keys = real
 
 
+def listed(folder):
+    """Checks that a line of meta_info.txt gives the key that BasicSR takes from it: all before the first dot."""
+    os.mkdir(folder)
+    with open(os.path.join(folder, "meta_info.txt"), "w", encoding="ascii") as listing:
+        listing.write("000/00000001.png (720,1280,3) 1\nmy picture.png (8,8,3) 1\nbare (8,8,3) 1\n")
+    keys = parts("mmengine", folder)[0].keys
+    found = [keys(i) for i in range(3)]
+    judge(f"name_with_a_blank_is_a_key: {found}", found == [b"000/00000001", b"my picture", b"bare"])
+
+
 def main(folder):
     os.mkdir(folder)
     grown(os.path.join(folder, "grown"))
     folders(os.path.join(folder, "folders"))
+    listed(os.path.join(folder, "listed"))
     negative(os.path.join(folder, "negative"))
     texts(os.path.join(folder, "grown-1"))
     many(os.path.join(folder, "many"))
