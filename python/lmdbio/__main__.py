@@ -82,14 +82,14 @@ def _takes_next(word: str, options: dict[str, bool]) -> bool:
 
 
 def _script_at(words: list[str]) -> Optional[int]:
-    """Returns the place of Python's first word: after `--`, at -m or -c, or behind the options."""
+    """Returns the place of Python's first word: after `--`, at -m, -c or `-`, or behind the options."""
     options, place = _options(), 0
     while place < len(words):
         word = words[place]
         if word == "--":
             place += 1
             break
-        if word in ("-m", "-c") or not word.startswith("-"):
+        if word in ("-m", "-c", "-") or not word.startswith("-"):
             break
         place += 2 if _takes_next(word, options) else 1
     return place if place < len(words) else None

@@ -53,6 +53,8 @@ for option in "--store arena" "--stats counters.json" "--stats counters.json" "-
 	judge "script_starts_behind_${option}" grep -qx "\['a'\] None" out
 done
 judge run_gives_values_to_their_options test -s counters.json
+status run_starts_a_script_of_standard_input 0 "$python" -m lmdbio run --prefetch=0 - a < script.py
+judge run_starts_that_script_on_lmdbio grep -qx "\['a'\] None" out
 status run_starts_a_module 0 "$python" -m lmdbio run -m script b
 judge run_starts_the_module_on_lmdbio grep -qx "\['b'\] None" out
 told run_names_a_script_that_is_missing 2 "no script 'missing.py'" "$python" -m lmdbio run --verbose missing.py
