@@ -25,7 +25,7 @@ from typing import Any, Iterator, Sequence
 from dlio_benchmark.reader.reader_handler import FormatReader
 
 from lmdbio._native import Value, check, library
-from lmdbio.announce import Announcer
+from lmdbio.announce import Announcer, most_environments
 
 
 class _Records(Announcer):
@@ -86,7 +86,7 @@ class _LmdbReader(FormatReader):  # type: ignore[misc]
     """Reads samples for DLIO, which calls read_index() for each sample, or next() for all of them.
 
     DLIO closes a file after every sample unless reader.read_type says otherwise. Its environment stays
-    open all the same, as in programs that train.
+    open all the same, as in programs that train; of very many files, those used last.
     """
 
     _kind: Any = None
@@ -98,9 +98,19 @@ class _LmdbReader(FormatReader):  # type: ignore[misc]
 
     def open(self, filename: str) -> Any:
         super().open(filename)
-        if filename not in self._files:
-            self._files[filename] = self._kind(filename)
-        return self._files[filename]
+        return self._file(filename)
+
+    def _file(self, filename: str) -> Any:
+        """Returns an open file. Those used longest ago are closed for it, if there are many."""
+        found = self._files.pop(filename, None)
+        if found is None:
+            # Readers that DLIO iterates over may be threads of one process.
+            sharing = 1 if self._indexed else max(1, self._args.read_threads)
+            while len(self._files) >= max(1, most_environments(False) // sharing):
+                self._files.pop(next(iter(self._files))).close()
+            found = self._kind(filename)
+        self._files[filename] = found  # the last one in the dict's order
+        return found
 
     def close(self, filename: str) -> None:
         super().close(filename)
@@ -110,7 +120,7 @@ class _LmdbReader(FormatReader):  # type: ignore[misc]
         if self._samples % self.batch_size == 0:
             self._turn(self._coming())
         self._samples += 1
-        value: bytes = self._files[filename].record(int(sample_index))
+        value: bytes = self._file(filename).record(int(sample_index))
         return value
 
     def _coming(self) -> list[tuple[str, int]]:
@@ -120,11 +130,10 @@ class _LmdbReader(FormatReader):  # type: ignore[misc]
     def _turn(self, coming: list[tuple[str, int]]) -> None:
         numbers: dict[str, list[int]] = {name: [] for name in self._files}
         for name, number in coming:
-            if name not in numbers:
-                self.open(name)
+            self._file(name)
             numbers.setdefault(name, []).append(int(number))
-        for name, of_file in numbers.items():
-            self._files[name].turn(of_file)
+        for name, file in self._files.items():
+            file.turn(numbers[name])
 
     def next(self) -> Iterator[Any]:
         yield from super().next()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import resource
+import sys
 from typing import Any, Optional, Sequence
 
 from ._native import (MDB_MAP_RESIZED, MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, MDB_NOTLS, MDB_RDONLY, DatabaseStat,
@@ -13,6 +15,12 @@ from .hints import key_values, record_numbers
 from .loader import Path, check_opened, name_bytes, path_bytes, whole
 
 SLOTS = 4  # an announcer takes at most these of a reader table's 126, which all processes share
+
+
+def most_environments(lock: bool) -> int:
+    """Returns how many environments may take a quarter of this process's descriptors, with their lock files if any."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit // (8 if lock else 4))
 
 
 class Announcer:

@@ -19,12 +19,10 @@ import ctypes
 import importlib
 import itertools
 import os
-import resource
-import sys
 import threading
 from typing import Any, ContextManager, Iterable, Iterator, Sequence, Union
 
-from .announce import Announcer
+from .announce import Announcer, most_environments
 from .keys import Key, Part, Paths, check_key, parts
 from .loader import Path, name_bytes, path_bytes, whole
 
@@ -35,12 +33,6 @@ def _is_batch(entry: Any) -> bool:
     """Returns whether a sampler's entry is several indices. An array or tensor of no dimension is one index."""
     return (isinstance(entry, collections.abc.Collection) and not isinstance(entry, (str, bytes))
             and getattr(entry, "ndim", 1) > 0)
-
-
-def _most_announcers(lock: bool) -> int:
-    """Returns how many environments may take a quarter of this process's descriptors, with their lock files if any."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit // (8 if lock else 4))
 
 
 class AnnouncingSampler:
@@ -133,7 +125,7 @@ class AnnouncingSampler:
         """Returns the announcer of a part. Those used longest ago are closed for it, if there are many."""
         found = self._announcers.pop(number, None)
         if found is None:
-            most = _most_announcers(self.lock)
+            most = most_environments(self.lock)
             while len(self._announcers) >= most:
                 self._announcers.pop(next(iter(self._announcers))).close()
             depth = max(8, 64 // len(self._parts))

@@ -5,13 +5,16 @@ with the records that are read.
 
 usage: dlio_check.py make FOLDER
        dlio_check.py read CLASS HOW SUFFIX FOLDER DATA...
+       dlio_check.py many CLASS HOW FOLDER
 
 `make` writes two data files, one.lmdb and two.lmdb. `read` reads FOLDER/NAME.SUFFIX for each file NAME.lmdb of
-DATA. HOW is `index`, as DLIO's PyTorch loader reads: two workers, each every second batch, by read_index(); or
+DATA. `many` makes more files of two records than the process may open, and reads them.
+HOW is `index`, as DLIO's PyTorch loader reads: two workers, each every second batch, by read_index(); or
 `iterate`, as DLIO's other loaders do: by next(). A stand-in replaces the parts of DLIO that a reader uses.
 """
 import abc
 import os
+import resource
 import sys
 import types
 
@@ -172,8 +175,21 @@ def read(kind, how, suffix, folder, data):
     print(f"right: {len(seen)} samples, {len(announced)} announced")
 
 
+def many(kind, how, folder):
+    global RECORDS
+    RECORDS, paths = 2, [os.path.join(folder, "%03d.lmdb" % number) for number in range(80)]
+    for path in paths:
+        with lmdb.open(path, subdir=False, map_size=1 << 20) as env, env.begin(write=True) as txn:
+            for i in range(RECORDS):
+                txn.put(b"%d" % i, os.fsencode(path) + b"%d" % i)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    read(kind, how, "lmdb", folder, paths)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(sys.argv[2])
+    elif sys.argv[1] == "many":
+        many(*sys.argv[2:])
     else:
         read(*sys.argv[2:6], sys.argv[6:])

@@ -27,5 +27,12 @@ for how in index iterate; do
 	status "lmdb_by_pylmdb_and_${how}_is_right" 0 "$python" "$check" read PyLmdbReader $how lmdb backing backing/*.lmdb
 	judge "lmdb_by_pylmdb_and_${how}_reads_each_sample" grep -q '^right: 96 samples' out
 done
+for how in index iterate; do
+	for class in LmdbioAheadReader PyLmdbReader; do
+		mkdir "many_$how$class"
+		status "many_files_by_${how}_and_${class}_are_right" 0 "$python" "$check" many $class $how "many_$how$class"
+		judge "many_files_by_${how}_and_${class}_are_read" grep -q '^right: 160 samples' out
+	done
+done
 judge no_lock_file_is_made test ! -e backing/one.packed-lock
 finish
