@@ -59,14 +59,20 @@ def path_bytes(path: Any, argument: str = "path") -> bytes:
 
 
 def name_bytes(name: Any) -> Optional[bytes]:
-    """Returns a database's name as the C library takes it, or raises an error that names the argument."""
+    """Returns a database's name as the C library takes it, or raises an error that names the argument.
+
+    A byte that is not UTF-8 stands in the string as in the result of os.fsdecode().
+    """
     if name is None:
         return None
     if not isinstance(name, str):
         raise TypeError(f"name={name!r}: must be a string, or None for the main database")
     if not name or "\0" in name:
         raise ValueError(f"name={name!r}: must be a database's name, or None for the main database")
-    return name.encode()
+    try:
+        return name.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        raise ValueError(f"name={name!r}: holds a character that UTF-8 does not have") from None
 
 
 def check_opened(code: int, path: Path, name: Optional[str]) -> None:

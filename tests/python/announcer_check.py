@@ -150,10 +150,31 @@ def listed(folder):
     judge(f"name_with_a_blank_is_a_key: {found}", found == [b"000/00000001", b"my picture", b"bare"])
 
 
+def named(path):
+    """Checks that a database whose name is not UTF-8 is found by the string that os.fsdecode() makes of such bytes."""
+    with lmdb.open(path, max_dbs=1, map_size=1 << 20) as env:
+        with env.begin(write=True, db=env.open_db(b"\xe9t\xe9")) as txn:
+            txn.put(b"0", b"value")
+    name, found = "\udce9t\udce9", []
+    try:
+        found += lmdbio.Records(path, 8, name=name, lock=False)
+        found += AnnouncingSampler([0], path, "order", name=name)
+    except ValueError as error:
+        print(repr(error))
+    judge("database_with_a_name_in_latin_1_is_found", found == [(b"0", b"value"), 0])
+    try:
+        lmdbio.Loader(path, 8, name="\ud800")
+        told = "no error"
+    except ValueError as error:
+        told = str(error)
+    judge(f"name_that_no_database_has_is_named: {told!a}", told.startswith("name='\\ud800'"))
+
+
 def main(folder):
     os.mkdir(folder)
     grown(os.path.join(folder, "grown"))
     folders(os.path.join(folder, "folders"))
+    named(os.path.join(folder, "named"))
     listed(os.path.join(folder, "listed"))
     negative(os.path.join(folder, "negative"))
     texts(os.path.join(folder, "grown-1"))
