@@ -100,6 +100,13 @@ static int lock_byte(int fd, int command, short type, off_t byte)
 	return 0;
 }
 
+/* Whether the table's descriptor still leads to the lock file. If not, sets errno as
+ * descriptor_is(). */
+static bool is_kept(const struct table *table)
+{
+	return descriptor_is(table->fd, table->device, table->inode);
+}
+
 /* The slots that may be in use: those behind them are free. Other processes write the count. */
 static unsigned slots_used(const struct table *table)
 {
@@ -183,8 +190,7 @@ static void table_free(struct table *table)
 {
 	if (table->file)
 		munmap(table->file, table->size);
-	if (table->fd >= 0)
-		close(table->fd);
+	descriptor_close(table->fd, table->device, table->inode);
 	free(table->owners);
 	free(table);
 }
@@ -237,6 +243,9 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 	return 0;
 
 fail:
+	if (table->fd >= 0)
+		close(table->fd);
+	table->fd = -1;
 	table_free(table);
 	return rc;
 }
@@ -342,6 +351,9 @@ static int clear_dead(struct table *table, bool lock)
 	unsigned count = slots_used(table);
 	int cleared = 0;
 
+	/* The locks of another file would make all readers look dead. */
+	if (!is_kept(table))
+		return 0;
 	for (unsigned i = 0; i < count; i++) {
 		pid_t pid = file->slots[i].pid;
 
@@ -375,8 +387,10 @@ static int slots_lock(struct table *table)
 /* Locks the byte that tells other processes that this one is alive. Under slots_lock. */
 static int show_life(struct table *table)
 {
-	int rc = table->alive ? 0 : lock_byte(table->fd, F_SETLK, F_WRLCK, fork_process);
+	int rc = 0;
 
+	if (!table->alive)
+		rc = is_kept(table) ? lock_byte(table->fd, F_SETLK, F_WRLCK, fork_process) : errno;
 	table->alive = !rc;
 	return rc;
 }

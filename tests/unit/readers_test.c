@@ -198,6 +198,66 @@ static void hold_mutex(const struct fixture *f)
 		_exit(1);
 }
 
+/* Opens the table, and puts a file of the program's in place of the table's descriptor. Returns
+ * that descriptor. */
+static int set_up_replaced(struct fixture *f)
+{
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC), own;
+	struct stat lock, st;
+
+	assert_true(fd >= 0);
+	close(fd);
+	set_up(f, 4, false); /* takes the lowest free number */
+	assert_int_equal(stat(f->lock, &lock), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_ino, lock.st_ino);
+	own = open(f->place.data, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(own >= 0);
+	assert_int_equal(dup2(own, fd), fd);
+	close(own);
+	return fd;
+}
+
+static void check_when_the_descriptor_is_another_file_then_live_readers_stay(void **state)
+{
+	struct fixture f;
+	int fd = set_up_replaced(&f), dead = -1;
+	uint8_t bytes[SLOTS_AT + SLOT];
+	pid_t pid;
+
+	(void)state;
+	pid = child_start(&f, hold_slot);
+	assert_int_equal(readers_check(f.readers, &dead), 0);
+	assert_int_equal(dead, 0);
+	file_read(&f, bytes, sizeof(bytes));
+	assert_int_equal(load32(bytes + SLOTS_AT + 8), pid);
+	child_kill(pid);
+	tear_down(&f);
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	close(fd);
+}
+
+static void take_when_the_descriptor_is_another_file_then_it_gets_no_lock(void **state)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 0};
+	struct reader_slot *slot = NULL;
+	struct fixture f;
+	int fd = set_up_replaced(&f);
+	pid_t pid;
+	int status;
+
+	(void)state;
+	assert_int_equal(readers_take(f.readers, &slot), EBADF);
+	pid = fork(); /* a process does not see its own locks */
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	tear_down(&f);
+	close(fd);
+}
+
 static void take_when_a_process_died_with_the_lock_then_goes_on(void **state)
 {
 	struct reader_slot *slot = NULL;
@@ -334,6 +394,8 @@ int main(void)
 		cmocka_unit_test(take_when_the_thread_reads_already_then_bad_rslot),
 		cmocka_unit_test(take_when_all_are_taken_then_readers_full),
 		cmocka_unit_test(check_when_a_reader_was_killed_then_its_slot_is_free),
+		cmocka_unit_test(check_when_the_descriptor_is_another_file_then_live_readers_stay),
+		cmocka_unit_test(take_when_the_descriptor_is_another_file_then_it_gets_no_lock),
 		cmocka_unit_test(take_when_a_process_died_with_the_lock_then_goes_on),
 		cmocka_unit_test(open_when_lmdb_0_9_uses_the_file_then_version_mismatch),
 		cmocka_unit_test(close_when_another_environment_reads_then_its_slot_stays),
