@@ -426,6 +426,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 fail:
 	env_file_release(env);
 	later_leave(env);
+	env_file_forget(env);
 	free(env->slots);
 	free(env->path);
 	env->slots = NULL;
@@ -584,12 +585,10 @@ void env_close(MDB_env *env)
 	}
 	if (!env_is_parents(env))
 		env->origin->call.mdb_env_close(env->orig);
-	packed_close(env->packed);
 	later_leave(env);
 	later_free(env);
 	for_later_close(env);
-	free(env->staged);
-	free(env->named);
+	env_file_forget(env);
 	free(env->node);
 	handle_end(&env->kind);
 	free(env);

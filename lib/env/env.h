@@ -248,6 +248,9 @@ int env_file_hold(MDB_env *env, const struct origin_loan *loan, uint64_t snapsho
 /* Opens our own descriptor of the data file, if enough are free. */
 void env_file_lift(MDB_env *env);
 void env_file_release(MDB_env *env);
+/* Frees what stands in for the data file: a container or a staged copy. Opening again after a
+ * failure would be served by it. */
+void env_file_forget(MDB_env *env);
 /* Whether a descriptor leads to the data file, asked before the original takes a size or a map from
  * it: another file's would be wrong. If not, sets errno as descriptor_is(). */
 bool env_file_is(const MDB_env *env, int fd);

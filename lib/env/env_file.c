@@ -67,6 +67,15 @@ void env_file_release(MDB_env *env)
 	env->data = -1;
 }
 
+void env_file_forget(MDB_env *env)
+{
+	packed_close(env->packed);
+	free(env->staged);
+	free(env->named);
+	env->packed = NULL;
+	env->staged = env->named = NULL;
+}
+
 bool env_file_is(const MDB_env *env, int fd)
 {
 	return descriptor_is(fd, env->seen.st.st_dev, env->seen.st.st_ino);

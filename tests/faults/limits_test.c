@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -224,6 +225,47 @@ static int container_resized(void *unused)
 	return lives_failed ? LACKED : FINE;
 }
 
+/* Opens a container, but descriptors run out on the way. The same environment then opens `path`. */
+static void container_then(const char *path, unsigned step)
+{
+	unsigned open = lives_descriptors();
+	const char *now = NULL;
+	struct rlimit before;
+	MDB_env *env;
+	int rc;
+
+	if (mdb_env_create(&env) || getrlimit(RLIMIT_NOFILE, &before) ||
+	    limit_set(RLIMIT_NOFILE, files(step)))
+		_exit(CANNOT);
+	rc = mdb_env_open(env, lives_data.container, MDB_RDONLY | MDB_NOSUBDIR, 0600);
+	if (setrlimit(RLIMIT_NOFILE, &before))
+		_exit(CANNOT);
+	if (rc) {
+		rc = mdb_env_open(env, path, MDB_RDONLY | MDB_NOSUBDIR | MDB_NOLOCK, 0600);
+		if (rc)
+			lives_end(WRONG_CODE, "the second mdb_env_open", rc);
+		rc = mdb_env_get_path(env, &now);
+		if (rc || strcmp(now, path))
+			lives_end(WRONG_BYTES, "the second mdb_env_open has kept the first's file",
+				  rc);
+	}
+	mdb_env_close(env);
+	if (lives_descriptors() != open)
+		lives_end(DESCRIPTORS, "descriptors are left", (int)step);
+}
+
+/* In a child. */
+static int container_reopened(void *unused)
+{
+	(void)unused;
+	/* Without a limit first: what the process keeps is open then. */
+	for (unsigned step = STEPS; step--;) {
+		container_then(lives_data.data, step);
+		container_then(lives_data.container, step);
+	}
+	return FINE;
+}
+
 int main(void)
 {
 	unsigned bad = 0;
@@ -236,6 +278,11 @@ int main(void)
 	rc = is_tried(&limits[0]) ? in_process(container_resized, NULL) : LACKED;
 	if (rc != LACKED && rc != CANNOT) {
 		printf("a container's new map: it ends with %d\n", rc);
+		bad++;
+	}
+	rc = in_process(container_reopened, NULL);
+	if (rc != FINE) {
+		printf("a container that is opened again: it ends with %d\n", rc);
 		bad++;
 	}
 	lives_data_remove();
