@@ -55,7 +55,7 @@ struct table {
 	struct table *next;
 	unsigned users, generation; /* the latter names the process: at_fork.h */
 	uint64_t device, inode;
-	int fd;
+	_Atomic int fd; /* changed under tables_lock */
 	bool fresh; /* this process has made it and not shared it yet */
 	bool alive; /* the byte of this process is locked */
 	unsigned most;
@@ -206,6 +206,30 @@ static struct table *table_find(const struct stat *st)
 	return table;
 }
 
+/* Opens a table's lock file once more if the program has closed the descriptor, and all locks with
+ * it. Under tables_lock. */
+static int table_hold(struct table *table, const char *path)
+{
+	int fd, rc = 0;
+
+	if (is_kept(table))
+		return 0;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	if (!descriptor_is(fd, table->device, table->inode))
+		rc = errno;
+	if (!rc)
+		rc = lock_byte(fd, F_OFD_SETLKW, F_RDLCK, 0);
+	if (!rc)
+		rc = lock_byte(fd, F_SETLK, F_WRLCK, fork_process);
+	if (rc)
+		close(fd);
+	else
+		table->fd = fd;
+	return rc;
+}
+
 /* Opens a lock file's table. Under tables_lock. Returns as readers_open(). */
 static int table_open(struct table **ret, const char *path, unsigned mode, unsigned most)
 {
@@ -215,9 +239,10 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 
 	/* Closing a second descriptor would drop this process's lock on its byte. */
 	if (tables && !stat(path, &st) && (table = table_find(&st))) {
-		table->users++;
+		rc = table_hold(table, path);
+		table->users += !rc;
 		*ret = table;
-		return 0;
+		return rc;
 	}
 	table = malloc(sizeof(*table));
 	if (!table)

@@ -198,6 +198,24 @@ static void hold_mutex(const struct fixture *f)
 		_exit(1);
 }
 
+/* Whether another process would take this one for alive: a child asks. */
+static bool is_shown_alive(const struct fixture *f)
+{
+	pid_t parent = getpid(), child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		struct flock lock = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = parent, .l_len = 1};
+		int fd = open(f->lock, O_RDWR | O_CLOEXEC);
+
+		_exit(fd < 0 || fcntl(fd, F_GETLK, &lock) || lock.l_type == F_UNLCK);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return !status;
+}
+
 /* Opens the table, and puts a file of the program's in place of the table's descriptor. Returns
  * that descriptor. */
 static int set_up_replaced(struct fixture *f)
@@ -258,6 +276,24 @@ static void take_when_the_descriptor_is_another_file_then_it_gets_no_lock(void *
 	close(fd);
 }
 
+static void open_when_the_descriptor_is_another_file_then_has_a_new_one(void **state)
+{
+	struct reader_slot *slot = NULL, *other = NULL;
+	struct readers *second;
+	struct fixture f;
+	int fd = set_up_replaced(&f);
+
+	(void)state;
+	second = table_open(&f, 4, false);
+	assert_int_equal(readers_take(second, &slot), 0);
+	assert_int_equal(readers_take(f.readers, &other), 0);
+	assert_true(is_shown_alive(&f));
+	readers_close(second);
+	assert_true(is_shown_alive(&f));
+	tear_down(&f);
+	close(fd);
+}
+
 static void take_when_a_process_died_with_the_lock_then_goes_on(void **state)
 {
 	struct reader_slot *slot = NULL;
@@ -298,24 +334,6 @@ static void open_when_lmdb_0_9_uses_the_file_then_version_mismatch(void **state)
 	/* No process has the file open any more, so the table is made anew. */
 	f.readers = table_open(&f, 4, false);
 	tear_down(&f);
-}
-
-/* Whether another process would take this one for alive: a child asks. */
-static bool is_shown_alive(const struct fixture *f)
-{
-	pid_t parent = getpid(), child = fork();
-	int status;
-
-	assert_true(child >= 0);
-	if (!child) {
-		struct flock lock = {
-			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = parent, .l_len = 1};
-		int fd = open(f->lock, O_RDWR | O_CLOEXEC);
-
-		_exit(fd < 0 || fcntl(fd, F_GETLK, &lock) || lock.l_type == F_UNLCK);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	return !status;
 }
 
 static void close_when_another_environment_reads_then_its_slot_stays(void **state)
@@ -396,6 +414,7 @@ int main(void)
 		cmocka_unit_test(check_when_a_reader_was_killed_then_its_slot_is_free),
 		cmocka_unit_test(check_when_the_descriptor_is_another_file_then_live_readers_stay),
 		cmocka_unit_test(take_when_the_descriptor_is_another_file_then_it_gets_no_lock),
+		cmocka_unit_test(open_when_the_descriptor_is_another_file_then_has_a_new_one),
 		cmocka_unit_test(take_when_a_process_died_with_the_lock_then_goes_on),
 		cmocka_unit_test(open_when_lmdb_0_9_uses_the_file_then_version_mismatch),
 		cmocka_unit_test(close_when_another_environment_reads_then_its_slot_stays),
