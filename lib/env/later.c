@@ -247,6 +247,9 @@ int later_lock(MDB_env *env)
 	if (!rc)
 		rc = readers_open(&readers, path, env->permissions, most,
 				  !(env->flags & MDB_NOTLS));
+	/* The forked child has another root directory or fewer privileges than its parent. */
+	if (rc > 0 && env->later->readers)
+		rc = readers_inherit(&readers, env->later->readers);
 	free(path);
 	if (!rc && readers)
 		rc = lock_share(env, readers);

@@ -196,11 +196,11 @@ static void table_free(struct table *table)
 }
 
 /* Finds a lock file's table. Under tables_lock. */
-static struct table *table_find(const struct stat *st)
+static struct table *table_find(uint64_t device, uint64_t inode)
 {
 	struct table *table = tables;
 
-	while (table && (table->device != st->st_dev || table->inode != st->st_ino ||
+	while (table && (table->device != device || table->inode != inode ||
 			 table->generation != fork_generation))
 		table = table->next;
 	return table;
@@ -230,49 +230,72 @@ static int table_hold(struct table *table, const char *path)
 	return rc;
 }
 
-/* Opens a lock file's table. Under tables_lock. Returns as readers_open(). */
-static int table_open(struct table **ret, const char *path, unsigned mode, unsigned most)
+/* Makes a table of an open lock file, which it takes over. Under tables_lock. */
+static int table_make(struct table **ret, int fd, bool inherited, unsigned most)
 {
-	struct table *table;
-	struct stat st;
-	int rc;
+	struct table *table = malloc(sizeof(*table));
+	int rc = EAGAIN;
 
-	/* Closing a second descriptor would drop this process's lock on its byte. */
-	if (tables && !stat(path, &st) && (table = table_find(&st))) {
-		rc = table_hold(table, path);
-		table->users += !rc;
-		*ret = table;
-		return rc;
-	}
-	table = malloc(sizeof(*table));
-	if (!table)
+	if (!table) {
+		close(fd);
 		return ENOMEM;
-	*table = (struct table){.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, mode)};
-	if (table->fd < 0) {
-		rc = errno;
-		goto fail;
 	}
-	rc = lock_byte(table->fd, F_OFD_SETLK, F_WRLCK, 0);
+	*table = (struct table){.fd = fd};
+	/* An inherited descriptor has the parent's lock, which is not in this process's way. */
+	if (!inherited)
+		rc = lock_byte(fd, F_OFD_SETLK, F_WRLCK, 0);
 	table->fresh = !rc;
 	if (rc == EAGAIN || rc == EACCES) /* other processes have the file open */
-		rc = lock_byte(table->fd, F_OFD_SETLKW, F_RDLCK, 0);
+		rc = lock_byte(fd, F_OFD_SETLKW, F_RDLCK, 0);
 	if (!rc)
 		rc = table_map(table, most);
-	if (rc)
-		goto fail;
+	if (rc) {
+		close(fd);
+		table->fd = -1;
+		table_free(table);
+		return rc;
+	}
 	table->generation = fork_generation;
 	table->users = 1;
 	table->next = tables;
 	tables = table;
 	*ret = table;
 	return 0;
+}
 
-fail:
-	if (table->fd >= 0)
-		close(table->fd);
-	table->fd = -1;
-	table_free(table);
-	return rc;
+/* Opens a lock file's table. Under tables_lock. Returns as readers_open(). */
+static int table_open(struct table **ret, const char *path, unsigned mode, unsigned most)
+{
+	struct table *table;
+	struct stat st;
+	int fd, rc;
+
+	/* Closing a second descriptor would drop this process's lock on its byte. */
+	if (tables && !stat(path, &st) && (table = table_find(st.st_dev, st.st_ino))) {
+		rc = table_hold(table, path);
+		table->users += !rc;
+		*ret = table;
+		return rc;
+	}
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, mode);
+	return fd < 0 ? errno : table_make(ret, fd, false, most);
+}
+
+/* Opens the table of an inherited one's lock file. Under tables_lock. */
+static int table_inherit(struct table **ret, const struct table *parents)
+{
+	struct table *table = table_find(parents->device, parents->inode);
+	int fd;
+
+	if (table) {
+		table->users++;
+		*ret = table;
+		return 0;
+	}
+	if (!is_kept(parents))
+		return errno;
+	fd = fcntl(parents->fd, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? errno : table_make(ret, fd, true, parents->most);
 }
 
 static void table_close(struct table *table)
@@ -299,7 +322,9 @@ static void thread_gives(void *slot)
 		own->pid = 0;
 }
 
-int readers_open(struct readers **ret, const char *path, unsigned mode, unsigned most, bool threads)
+/* As readers_open(). `parents`: open its lock file, not `path`. */
+static int open_either(struct readers **ret, const char *path, const struct readers *parents,
+		       unsigned mode, unsigned most, bool threads)
 {
 	struct readers *readers = malloc(sizeof(*readers));
 	int rc;
@@ -309,7 +334,8 @@ int readers_open(struct readers **ret, const char *path, unsigned mode, unsigned
 		return ENOMEM;
 	*readers = (struct readers){.generation = fork_generation};
 	pthread_mutex_lock(&tables_lock);
-	rc = table_open(&readers->table, path, mode, most);
+	rc = parents ? table_inherit(&readers->table, parents->table)
+		     : table_open(&readers->table, path, mode, most);
 	pthread_mutex_unlock(&tables_lock);
 	if (rc) {
 		free(readers);
@@ -323,6 +349,16 @@ int readers_open(struct readers **ret, const char *path, unsigned mode, unsigned
 	readers->threads = threads;
 	*ret = readers;
 	return 0;
+}
+
+int readers_open(struct readers **ret, const char *path, unsigned mode, unsigned most, bool threads)
+{
+	return open_either(ret, path, NULL, mode, most, threads);
+}
+
+int readers_inherit(struct readers **ret, const struct readers *parents)
+{
+	return open_either(ret, NULL, parents, 0, 0, parents->threads);
 }
 
 int readers_share(struct readers *readers, uint64_t newest)

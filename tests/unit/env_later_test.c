@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -412,6 +413,41 @@ static void copy_when_a_meta_page_is_in_the_other_s_place_then_corrupted(void **
 	assert_int_equal(in_process(copy_of_swapped_metas, f), CHILD_FINE);
 }
 
+/* --- forks ------------------------------------------------------------------------------------- */
+
+static bool child_reads(MDB_env *env)
+{
+	MDB_txn *txn;
+	bool has;
+
+	if (txn_begin(env, NULL, MDB_RDONLY, &txn))
+		return false;
+	has = txn->slot && txn_has(txn, DBI_MAIN, "key", "value");
+	txn_abort(txn);
+	env_close(env);
+	return has;
+}
+
+static void child_when_the_directory_has_moved_then_reads_with_a_slot(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env = own_open(&f->place, 2, 0);
+	char moved[220];
+	int status;
+	pid_t pid;
+
+	snprintf(moved, sizeof(moved), "%s.moved", f->place.directory);
+	assert_int_equal(rename(f->place.directory, moved), 0);
+	pid = fork();
+	if (!pid)
+		_exit(!child_reads(env));
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(rename(moved, f->place.directory), 0);
+	assert_int_equal(status, 0);
+	env_close(env);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -428,6 +464,7 @@ int main(void)
 		TEST(dump_when_a_free_page_says_nonsense_then_other_pages_are_there),
 		TEST(copy_when_a_pipe_is_full_then_eagain),
 		TEST(copy_when_a_meta_page_is_in_the_other_s_place_then_corrupted),
+		TEST(child_when_the_directory_has_moved_then_reads_with_a_slot),
 	};
 
 	return cmocka_run_group_tests_name("environment on LMDB 1.0", tests, NULL, NULL);

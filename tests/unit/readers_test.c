@@ -405,6 +405,53 @@ static void close_when_inherited_then_the_parents_slot_stays(void **state)
 	tear_down(&f);
 }
 
+static int read_inherited(const struct fixture *f)
+{
+	struct reader_slot *slot = NULL, *other = NULL;
+	struct readers *mine, *second;
+
+	if (readers_inherit(&mine, f->readers) || readers_inherit(&second, f->readers) ||
+	    readers_take(mine, &slot) || readers_take(second, &other))
+		return 1;
+	/* The parent's slot stays, and so does the file's newest transaction. */
+	if (readers_used(mine) != 3 || readers_pin(mine, slot) != 5)
+		return 2;
+	readers_close(second);
+	readers_close(f->readers);
+	return is_shown_alive(f) ? 0 : 3;
+}
+
+static void inherit_when_the_path_is_gone_then_has_its_own_slots(void **state)
+{
+	struct reader_slot *slot = NULL;
+	uint8_t bytes[SLOTS_AT + SLOT];
+	int dead = -1, status;
+	struct fixture f;
+	char path[220];
+	pid_t pid;
+
+	(void)state;
+	set_up(&f, 4, false);
+	assert_int_equal(readers_take(f.readers, &slot), 0);
+	readers_pin(f.readers, slot);
+	strcpy(path, f.lock);
+	strcpy(f.lock, f.place.data); /* the place removes a file of this name */
+	assert_int_equal(rename(path, f.lock), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(read_inherited(&f));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(readers_check(f.readers, &dead), 0);
+	assert_int_equal(dead, 1);
+	assert_true(is_shown_alive(&f));
+	file_read(&f, bytes, sizeof(bytes));
+	assert_int_equal(load64(bytes + SLOTS_AT), 5);
+	assert_int_equal(load32(bytes + SLOTS_AT + 8), getpid());
+	tear_down(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,6 +467,7 @@ int main(void)
 		cmocka_unit_test(close_when_another_environment_reads_then_its_slot_stays),
 		cmocka_unit_test(take_when_a_bare_child_has_inherited_the_slot_then_bad_rslot),
 		cmocka_unit_test(close_when_inherited_then_the_parents_slot_stays),
+		cmocka_unit_test(inherit_when_the_path_is_gone_then_has_its_own_slots),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
