@@ -205,6 +205,7 @@ struct store_load {
 	uint64_t blocks; /* the missing ones in this range */
 	uint64_t wanted; /* offsets: from where to where the program wants bytes */
 	uint64_t wanted_end;
+	uint64_t file_size; /* in bytes, when the read was planned */
 	struct arena *arena;
 	bool passed_on; /* the bytes are for the page cache, not for the arena */
 	bool shown;     /* the window shows the arena there: the page cache was not asked */

@@ -283,7 +283,10 @@ enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *leng
 	if (how->urgent && is_coming(store, offset, *length, how))
 		return PLAN_COMING;
 	plan = store->ops->plan(store, offset, length, how, load);
-	store->landing.loads += plan == PLAN_LOAD;
+	if (plan == PLAN_LOAD) {
+		load->file_size = store->file.size;
+		store->landing.loads++;
+	}
 	return plan;
 }
 
@@ -453,8 +456,8 @@ void arena_land(struct store *store, const struct store_load *load, int error)
 int store_finish(struct store *store, const struct store_load *load, const void *buffer, int error,
 		 size_t done)
 {
-	/* A short read is right only at the end of the file. */
-	if (!error && done < load->length && load->offset + done < store->file.size)
+	/* A short read is right only at the end of the file, which may have grown since. */
+	if (!error && done < load->length && load->offset + done < load->file_size)
 		error = EIO;
 	if (!error && load->arena && !load->passed_on &&
 	    buffer != arena_bytes(load->arena) + load->offset)

@@ -80,7 +80,7 @@ static bool may_pass(struct store *store, uint64_t offset, uint64_t end)
 
 int store_read(struct store *store, void *buffer, uint64_t offset, size_t length, bool *served)
 {
-	uint64_t began;
+	uint64_t size = store->file.size, began;
 	size_t done;
 	int rc;
 
@@ -97,6 +97,6 @@ int store_read(struct store *store, void *buffer, uint64_t offset, size_t length
 		*served = false; /* the descriptor is closed; the file's own map still serves */
 		return 0;
 	}
-	/* A short read is right only at the end of the file. */
-	return !rc && done < length && offset + done < store->file.size ? EIO : rc;
+	/* A short read is right only at the end of the file, which may have grown since. */
+	return !rc && done < length && offset + done < size ? EIO : rc;
 }

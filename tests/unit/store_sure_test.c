@@ -176,6 +176,23 @@ static void pages_when_a_read_has_failed_then_nothing_is_taken_to_be_there(void 
 	assert_int_equal(sure_hand_out(store, kernel.bad), EIO);
 }
 
+/* Where pages are smaller than blocks, a snapshot may end in the middle of a block. */
+static void load_when_the_file_grows_meanwhile_then_ends_where_the_file_ended(void **state)
+{
+	struct store *store = sure_store(state);
+	uint64_t last = SIZE - ARENA_CHUNK, length = ARENA_CHUNK - PAGE / 2;
+	struct store_load load;
+	uint8_t *buffer = io_buffer_new(ARENA_CHUNK);
+
+	store->file.size = last + length;
+	assert_int_equal(store_plan(store, last, &length, true, &load), PLAN_LOAD);
+	store->file.size = SIZE;
+	assert_int_equal(store_finish(store, &load, buffer, 0, ARENA_CHUNK - PAGE / 2), 0);
+	assert_int_equal(store_plan(store, last - ARENA_CHUNK, &length, true, &load), PLAN_LOAD);
+	assert_int_equal(store_finish(store, &load, buffer, 0, PAGE), EIO);
+	io_buffer_free(buffer, ARENA_CHUNK);
+}
+
 static void bytes_when_they_have_been_read_ahead_then_not_asked_for(void **state)
 {
 	struct store *store = sure_store(state);
@@ -298,6 +315,7 @@ int main(void)
 		SURE_CASE(page_when_it_cannot_be_read_then_eio_until_it_can),
 		SURE_CASE(page_when_another_of_its_piece_cannot_be_read_then_it_alone),
 		SURE_CASE(pages_when_a_read_has_failed_then_nothing_is_taken_to_be_there),
+		SURE_CASE(load_when_the_file_grows_meanwhile_then_ends_where_the_file_ended),
 		SURE_CASE(bytes_when_they_have_been_read_ahead_then_not_asked_for),
 		SURE_CASE(range_when_a_page_of_it_is_unknown_then_not_sure),
 		SURE_CASE(run_when_it_is_large_then_asked_for_where_nothing_is_granted),
