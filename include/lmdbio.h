@@ -55,7 +55,8 @@ int lmdbio_serves(const MDB_env *env);
  *   keys  n keys, in any order, also repeated; NULL if n is 0
  *   n     records
  * Collective: no.
- * Threads: as mdb_get(): one thread at a time on a transaction.
+ * Threads: as mdb_get(): one thread at a time on a transaction. If the program has set a function
+ * by mdb_set_compare(), a thread of lmdbio calls it, too, until the transaction ends.
  * Lifetime: keys and the bytes they point to are the caller's again when the call returns; the
  * values' pointers are those that mdb_get() and cursors return, until the transaction ends.
  * Returns: 0; EINVAL (no transaction, no such database, keys NULL with n above 0); MDB_BAD_TXN
@@ -71,7 +72,7 @@ int lmdbio_prefetch_keys(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t 
  *   first  NULL: from the first record
  *   last   NULL: to the last record; before `first`: nothing happens
  * Collective: no.
- * Threads: as mdb_get(): one thread at a time on a transaction.
+ * Threads: as lmdbio_prefetch_keys().
  * Lifetime: first and last and the bytes they point to are the caller's again when the call
  * returns.
  * Returns: 0; EINVAL (no transaction, no such database); MDB_BAD_TXN (the transaction has ended or
