@@ -417,6 +417,7 @@ void store_forked(struct store *store)
 
 	if (store->arena) {
 		store->shows_parent = !kept && !show_file_whole(store);
+		store->keeps_parents = kept || (store->keeps_parents && store->shows_parent);
 		arena_forked(store->arena);
 		node_link_close(&store->link);
 		/* The child attaches afresh, when it first wants bytes. */

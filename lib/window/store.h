@@ -163,6 +163,7 @@ struct store {
 	const struct store_ops *ops;       /* of the store's kind */
 	bool shows_file;                   /* store_shows_file() */
 	bool shows_parent;                 /* the window maps the parent's arena: store_settle() */
+	bool keeps_parents; /* chunks of the parent's arena that it could not save may be mapped */
 	bool believe_cache;                /* chunks that the page cache holds stay at rest */
 	const struct store_packed *packed; /* of a container */
 	uint64_t piece;                    /* bytes, a power of two: the least to bring at once */

@@ -67,10 +67,14 @@ static int bring_spilled(struct store *store, uint64_t chunk)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&store->lock);
-	if (!is_shown(store, chunk))
-		set_state(store, chunk, CHUNK_WARM);
+	if (!is_shown(store, chunk)) {
+		if (store->keeps_parents && !chunk_lay(store, chunk))
+			rc = ENOMEM;
+		else
+			set_state(store, chunk, CHUNK_WARM);
+	}
 	pthread_mutex_unlock(&store->lock);
-	return 0;
+	return rc;
 }
 
 static int bring_all_spilled(struct store *store, uint64_t offset, uint64_t end, bool *waited)

@@ -170,6 +170,14 @@ void chunk_span(const struct store *store, uint64_t chunk, uint64_t *start, uint
 	*end = round_up(chunk_end(store, chunk), ARENA_BLOCK);
 }
 
+bool chunk_lay(const struct store *store, uint64_t chunk)
+{
+	uint64_t start, end;
+
+	chunk_span(store, chunk, &start, &end);
+	return show_file(store, start, end);
+}
+
 /* Whether a chunk has any of these bits. */
 static bool has_bits(const _Atomic uint64_t *bits, uint64_t chunk)
 {

@@ -194,6 +194,8 @@ void chunk_span(const struct store *store, uint64_t chunk, uint64_t *start, uint
  * Returns false if the kernel refuses: the map stays as it is, and right; the chunks of the arena
  * that it shows must then stay pinned. */
 bool show_file_whole(const struct store *store);
+/* The same under a chunk at rest, where the window may still show a parent's arena. */
+bool chunk_lay(const struct store *store, uint64_t chunk);
 /* Whether a block shows the arena. Without the lock: whether it did a moment ago. */
 bool shows_arena(const struct store *store, uint64_t block);
 /* Whether a chunk is half of a huge page that the window can show with one entry. */

@@ -8,7 +8,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -160,6 +163,40 @@ static void chunk_when_it_cannot_be_saved_then_it_stays(void **state)
 	assert_right(&now.f->first, LATE, ARENA_BLOCK);
 }
 
+/* In a child without descriptors for shared memory: a chunk that its parent could not save comes to
+ * the scratch file. Returns whether the window shows that file then. */
+static bool child_shows_scratch(struct store *store)
+{
+	const struct rlimit none = {0, 0};
+	static const char mark[] = "scratch";
+
+	store_forked(store);
+	store_release(store);
+	full = false;
+	return !setrlimit(RLIMIT_NOFILE, &none) && !store_bring(store, FIRST, ARENA_BLOCK) &&
+	       store_covers(store, FIRST, ARENA_BLOCK) && !store->arena &&
+	       pwrite(now.scratch[0], mark, sizeof(mark), FIRST) == sizeof(mark) &&
+	       !memcmp(now.f->first.base + FIRST, mark, sizeof(mark));
+}
+
+static void chunk_when_a_child_brings_it_later_then_no_memory_of_the_parent_is_shown(void **state)
+{
+	struct store *store = &now.f->first.store;
+	int status;
+	pid_t child;
+
+	(void)state;
+	full = true;
+	store_hold(store);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child)
+		_exit(!child_shows_scratch(store));
+	store_release(store);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -168,6 +205,7 @@ int main(void)
 		CASE(block_when_it_is_published_while_its_chunk_is_saved_then_not_handed_out),
 		CASE(block_when_its_chunk_is_saved_while_it_is_looked_for_then_not_handed_out),
 		CASE(chunk_when_it_cannot_be_saved_then_it_stays),
+		CASE(chunk_when_a_child_brings_it_later_then_no_memory_of_the_parent_is_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
