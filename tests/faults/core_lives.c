@@ -479,6 +479,57 @@ static void live_piped(void)
 	waitpid(child, &status, 0);
 }
 
+/* In a child that finds its data set's directory moved. Returns the child's status. */
+static int read_moved(MDB_env *env, const char *directory, const char *moved)
+{
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	calls_spare(true);
+	if (rename(directory, moved))
+		abort();
+	calls_spare(false);
+	if (lives_done("a child's mdb_txn_begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn))) {
+		if (lives_done("a child's mdb_dbi_open", mdb_dbi_open(txn, NULL, 0, &dbi)))
+			lives_look_up(txn, dbi, 77);
+		mdb_txn_abort(txn);
+	}
+	calls_spare(true);
+	return rename(moved, directory);
+}
+
+/* A child inherits the lock file of LMDB 1.0, which no path leads to. */
+static void live_inherited(void)
+{
+	char directory[240], moved[240], data[260];
+	int status = 0;
+	MDB_env *env;
+	MDB_txn *txn;
+	pid_t child;
+
+	snprintf(directory, sizeof(directory), "%s/inherited", lives_data.scratch);
+	snprintf(moved, sizeof(moved), "%s/moved", lives_data.scratch);
+	snprintf(data, sizeof(data), "%s/data.mdb", directory);
+	calls_spare(true);
+	if ((mkdir(directory, 0700) || link(lives_data.later, data)) && errno != EEXIST)
+		abort();
+	calls_spare(false);
+	lives_settings()->store = "cache";
+	if (env_begin(origin_built_in(), &env, &txn, directory, 0)) {
+		mdb_txn_abort(txn);
+		txn = NULL;
+		calls_spare(true);
+		child = fork();
+		calls_spare(false);
+		if (!child)
+			_exit(read_moved(env, directory, moved));
+		waitpid(child, &status, 0);
+		if (status)
+			_exit(WIFEXITED(status) ? WEXITSTATUS(status) : NOT_AGAIN);
+	}
+	env_end(env, txn);
+}
+
 const struct life core_lives[] = {
 	{"kept", live_kept},         {"huge", live_huge},
 	{"nameless", live_nameless}, {"counted", live_counted},
@@ -486,6 +537,6 @@ const struct life core_lives[] = {
 	{"bundled", live_bundled},   {"for LMDB 1.0", live_for_later},
 	{"shelved", live_shelved},   {"requesting", live_requesting},
 	{"touching", live_touching}, {"listed", live_listed_by_name},
-	{"piped", live_piped},
+	{"piped", live_piped},       {"inherited", live_inherited},
 };
 const unsigned core_lives_count = sizeof(core_lives) / sizeof(*core_lives);
