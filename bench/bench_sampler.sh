@@ -40,6 +40,7 @@ for latency in "$@"; do
 			lmdbio) told=$("${run[@]}" "${reader[@]}") ;;
 			lmdbio_readahead) told=$("${run[@]}" "${reader[@]}" --readahead) ;;
 			announced) told=$("${run[@]}" "${reader[@]}" --announce) ;;
+			*) echo "bench_sampler.sh: no way $way" >&2; exit 2 ;;
 			esac
 			echo "$latency us $way: $told; storage: $(slowfs_stat set/data.mdb:requests) requests," \
 				"$(slowfs_stat set/data.mdb:bytes) bytes"
