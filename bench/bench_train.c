@@ -19,9 +19,8 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-enum {
-	PATIENCE = 4, /* a run is given up if its readers need so many times its time for a batch */
-};
+/* A run is given up if its readers need this many times its time for a batch. */
+enum { PATIENCE = 4 };
 
 struct train_reader {
 	struct accelerator *of;

@@ -125,6 +125,12 @@ static size_t value_make(void *bytes, uint64_t i)
 	return 4096;
 }
 
+static void filled_make(struct place *place)
+{
+	place_make(place);
+	place_put_records(place, 4, 4096, value_make);
+}
+
 /* In a server that stays, as lmdbio-serve does, earlier data sets would keep all further ones
  * out. */
 static void sets_when_descriptors_end_then_one_that_is_not_used_goes(void **state)
@@ -137,10 +143,8 @@ static void sets_when_descriptors_end_then_one_that_is_not_used_goes(void **stat
 
 	(void)state;
 	snprintf(name, sizeof(name), "sets-%d", (int)getpid());
-	place_make(&place);
-	place_put_records(&place, 4, 4096, value_make);
-	place_make(&further);
-	place_put_records(&further, 4, 4096, value_make);
+	filled_make(&place);
+	filled_make(&further);
 	assert_int_equal(server_set_open(&server, place.data), 0);
 	server_sets_trim(&server);
 	assert_non_null(server.sets);
@@ -174,10 +178,8 @@ static void set_when_its_file_is_deleted_and_it_is_not_used_then_it_goes(void **
 
 	(void)state;
 	snprintf(name, sizeof(name), "deleted-%d", (int)getpid());
-	place_make(&place);
-	place_put_records(&place, 4, 4096, value_make);
-	place_make(&further);
-	place_put_records(&further, 4, 4096, value_make);
+	filled_make(&place);
+	filled_make(&further);
 	assert_int_equal(server_set_open(&server, further.data), 0);
 	assert_int_equal(server_set_open(&server, place.data), 0);
 	assert_int_equal(unlink(place.data), 0);
