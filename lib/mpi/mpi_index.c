@@ -51,13 +51,11 @@ struct seen {
 /* Returns 0 if all ranks look at the same bytes, else ESTALE; or the errno of this rank's read. */
 static int same_snapshot(MPI_Comm comm, const MDB_txn *txn, const struct tree *tree)
 {
-	struct seen mine = {.metas = txn->identity.metas}, first;
-	int rc = loader_identify(txn, tree, &mine.data), told;
+	struct seen mine = {.metas = txn->identity.metas};
+	int rc = loader_identify(txn, tree, &mine.data),
+	    same = mpi_same(comm, &mine, sizeof(mine), ESTALE);
 
-	first = mine;
-	told = broadcast(comm, &first, sizeof(first), 0);
-	rc = rc ? rc : told;
-	return rc ? rc : memcmp(&mine, &first, sizeof(mine)) ? ESTALE : 0;
+	return rc ? rc : same;
 }
 
 /* Reads the numbers of all leaf pages in rank 0, and sends them to all ranks. The code is
@@ -260,7 +258,6 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 		free(index);
 		return EIO;
 	}
-	MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
 	rc = !index ? ENOMEM : path && ret ? 0 : EINVAL;
 	if (!rc)
 		rc = transaction_open(path, database, &env, &txn, &tree);

@@ -47,12 +47,7 @@ static int agree(struct opening *opening, int rc)
 /* Returns 0 if all ranks have the same bytes in `mine`, else `otherwise`. */
 static int same_on_all(struct opening *opening, const void *mine, size_t size, int otherwise)
 {
-	uint8_t first[256];
-	int rc;
-
-	memcpy(first, mine, size);
-	rc = mpi_error_code(mpi_bcast(first, (int)size, MPI_BYTE, 0, opening->place.all));
-	return agree(opening, rc ? rc : memcmp(first, mine, size) ? otherwise : 0);
+	return agree(opening, mpi_same(opening->place.all, mine, size, otherwise));
 }
 
 /* Tells the loader how many bytes the ranks of the node have put on its disk together. */
@@ -340,7 +335,6 @@ lmdbio_mpi_loader_open(MPI_Comm comm, struct lmdbio_loader **ret, const char *pa
 		*ret = NULL;
 	if (mpi_comm_dup(comm, &own) != MPI_SUCCESS)
 		return EIO;
-	MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
 	opening.place =
 		(struct mpi_job){.all = own, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
 	rc = ret && path ? options_take(&opening.options, options) : EINVAL;

@@ -103,10 +103,8 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 	if (job->place.nodes > 1)
 		rc = mpi_comm_dup(job->leaders, &server->comm);
 	rc = rc == MPI_SUCCESS ? 0 : EIO;
-	if (!rc && server->comm != MPI_COMM_NULL) {
-		MPI_Comm_set_errhandler(server->comm, MPI_ERRORS_RETURN);
+	if (!rc && server->comm != MPI_COMM_NULL)
 		rc = server_peers_open(server, server->comm);
-	}
 	if (!rc)
 		rc = server_door_open(server);
 	for (const char *const *path = work->paths; !rc && path && *path; path++) {
@@ -267,11 +265,9 @@ static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int 
  * bring its part of its own, and no node the rest. */
 static int same_sets(const struct mpi_job *job)
 {
-	uint64_t mine = server ? server_sets_hash(server) : 0, first = mine;
+	uint64_t mine = server ? server_sets_hash(server) : 0;
 
-	if (mpi_bcast(&first, 1, MPI_UINT64_T, 0, job->all) != MPI_SUCCESS)
-		return EIO;
-	return server && first != mine ? ESTALE : 0;
+	return mpi_same(job->all, &mine, sizeof(mine), server ? ESTALE : 0);
 }
 
 /* No rank waits in MPI while another rank may ask it for chunks. */

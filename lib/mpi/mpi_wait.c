@@ -105,7 +105,11 @@ int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy)
 {
 	int rc = mpi_barrier(comm);
 
-	return rc == MPI_SUCCESS ? MPI_Comm_dup(comm, copy) : rc;
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Comm_dup(comm, copy);
+	if (rc == MPI_SUCCESS)
+		(void)MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN);
+	return rc;
 }
 
 /* The memory that MPI reads and writes in a collective call. MPI may still use it after mpi_await()
@@ -118,43 +122,75 @@ struct passage {
 
 static _Atomic(struct passage *) passages_kept; /* not freed, listed so that they are no leak */
 
-static size_t size_of(int count, MPI_Datatype type)
+/* A collective call. */
+struct collective {
+	enum { BROADCAST, REDUCE, SCAN, GATHER } kind;
+	int count, root, ranks; /* ranks: whose bytes are the result: 1, or those of a GATHER */
+	MPI_Datatype type;
+	MPI_Op op;
+	MPI_Comm comm;
+};
+
+static size_t size_of(const struct collective *call)
 {
-	return (size_t)count * (type == MPI_BYTE ? 1 : type == MPI_INT ? sizeof(int) : sizeof(uint64_t));
+	size_t each = call->type == MPI_BYTE  ? 1
+		      : call->type == MPI_INT ? sizeof(int)
+					      : sizeof(uint64_t);
+
+	return (size_t)call->count * each;
 }
 
-/* Gives a single rank the result of a collective call. Returns an MPI code. */
-static int passage_alone(const void *mine, void *all, size_t length)
+/* Returns an MPI code. A broadcast needs `all` alone. */
+static int collective_begin(const struct collective *call, const void *mine, void *all,
+			    MPI_Request *request)
 {
-	if (mine != all && mine != MPI_IN_PLACE)
-		memcpy(all, mine, length);
-	return MPI_SUCCESS;
+	switch (call->kind) {
+	case BROADCAST:
+		return MPI_Ibcast(all, call->count, call->type, call->root, call->comm, request);
+	case REDUCE:
+		return MPI_Iallreduce(mine, all, call->count, call->type, call->op, call->comm,
+				      request);
+	case SCAN:
+		return MPI_Iscan(mine, all, call->count, call->type, call->op, call->comm, request);
+	case GATHER:
+		break;
+	}
+	return MPI_Iallgather(mine, call->count, call->type, all, call->count, call->type,
+			      call->comm, request);
 }
 
-/* Returns NULL without memory. The call then uses the caller's, since other ranks wait for the
- * call. */
-static struct passage *passage_new(const void *bytes, size_t length, size_t room)
+/* Without memory for a passage the call uses the caller's, since other ranks wait for the call. */
+static int collective(const struct collective *call, const void *mine, void *all)
 {
-	struct passage *passage = calloc(1, sizeof(*passage) + room);
+	size_t length = size_of(call), result = length * (size_t)call->ranks;
+	const void *own = mine == MPI_IN_PLACE ? all : mine;
+	struct passage *passage;
+	uint8_t *to = all;
+	MPI_Request request;
+	int rc;
 
-	if (passage)
-		memcpy(passage->words, bytes, length);
-	return passage;
-}
-
-/* Waits for a call whose begin has returned `rc`. Its result of `length` bytes is at `from`. */
-static int passage_end(struct passage *passage, int rc, MPI_Request *request, void *result, const void *from,
-		       size_t length)
-{
+	if (is_alone(call->comm)) {
+		if (own != all)
+			memcpy(all, own, length);
+		return MPI_SUCCESS;
+	}
+	passage = calloc(1, sizeof(*passage) + length + result);
+	if (passage) {
+		to = (uint8_t *)passage->words;
+		memcpy(to, own, length);
+		mine = call->kind == GATHER ? to : MPI_IN_PLACE;
+		to += call->kind == GATHER ? length : 0;
+	}
+	rc = collective_begin(call, mine, to, &request);
 	if (rc == MPI_SUCCESS)
-		rc = mpi_await(request);
+		rc = mpi_await(&request);
 	else
-		*request = MPI_REQUEST_NULL;
+		request = MPI_REQUEST_NULL;
 	if (!passage)
 		return rc;
 	if (rc == MPI_SUCCESS)
-		memcpy(result, from, length);
-	if (*request == MPI_REQUEST_NULL) {
+		memcpy(all, to, result);
+	if (request == MPI_REQUEST_NULL) {
 		free(passage);
 		return rc;
 	}
@@ -166,69 +202,27 @@ static int passage_end(struct passage *passage, int rc, MPI_Request *request, vo
 
 int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
-	size_t length = size_of(count, type);
-	struct passage *passage;
-	MPI_Request request;
-	void *at;
-	int rc;
+	const struct collective call = {BROADCAST, count, root, 1, .type = type, .comm = comm};
 
-	if (is_alone(comm))
-		return MPI_SUCCESS;
-	passage = passage_new(bytes, length, length);
-	at = passage ? passage->words : bytes;
-	rc = MPI_Ibcast(at, count, type, root, comm, &request);
-	return passage_end(passage, rc, &request, bytes, at, length);
+	return collective(&call, bytes, bytes);
 }
 
 int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
 		  MPI_Comm comm)
 {
-	size_t length = size_of(count, type);
-	struct passage *passage;
-	MPI_Request request;
-	void *at;
-	int rc;
-
-	if (is_alone(comm))
-		return passage_alone(mine, all, length);
-	passage = passage_new(mine == MPI_IN_PLACE ? all : mine, length, length);
-	at = passage ? passage->words : all;
-	rc = MPI_Iallreduce(passage ? MPI_IN_PLACE : mine, at, count, type, op, comm, &request);
-	return passage_end(passage, rc, &request, all, at, length);
+	return collective(&(struct collective){REDUCE, count, 0, 1, type, op, comm}, mine, all);
 }
 
 int mpi_scan(const void *mine, void *sum, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-	size_t length = size_of(count, type);
-	struct passage *passage;
-	MPI_Request request;
-	void *at;
-	int rc;
-
-	if (is_alone(comm))
-		return passage_alone(mine, sum, length);
-	passage = passage_new(mine, length, length);
-	at = passage ? passage->words : sum;
-	rc = MPI_Iscan(passage ? MPI_IN_PLACE : mine, at, count, type, op, comm, &request);
-	return passage_end(passage, rc, &request, sum, at, length);
+	return collective(&(struct collective){SCAN, count, 0, 1, type, op, comm}, mine, sum);
 }
 
 int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, int ranks, MPI_Comm comm)
 {
-	size_t length = size_of(count, type), whole = length * (size_t)ranks;
-	struct passage *passage;
-	MPI_Request request;
-	uint8_t *at;
-	void *to;
-	int rc;
+	const struct collective call = {GATHER, count, 0, ranks, .type = type, .comm = comm};
 
-	if (is_alone(comm))
-		return passage_alone(mine, all, length);
-	passage = passage_new(mine, length, whole + length);
-	at = passage ? (uint8_t *)passage->words : NULL;
-	to = at ? at + length : all;
-	rc = MPI_Iallgather(at ? at : mine, count, type, to, count, type, comm, &request);
-	return passage_end(passage, rc, &request, all, to, whole);
+	return collective(&call, mine, all);
 }
 
 int mpi_session_open(MPI_Session *session)
@@ -246,6 +240,16 @@ int mpi_session_open(MPI_Session *session)
 		*session = MPI_SESSION_NULL;
 	MPI_Info_free(&info);
 	return rc;
+}
+
+int mpi_same(MPI_Comm comm, const void *mine, size_t size, int otherwise)
+{
+	uint8_t first[256];
+
+	memcpy(first, mine, size);
+	if (mpi_bcast(first, (int)size, MPI_BYTE, 0, comm) != MPI_SUCCESS)
+		return EIO;
+	return memcmp(first, mine, size) ? otherwise : 0;
 }
 
 /* Packs rank and code into one number. The least number wins. */

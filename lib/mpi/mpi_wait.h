@@ -6,6 +6,7 @@
 
 #include <mpi.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A wait that looks again and again; begins zeroed. */
@@ -35,6 +36,7 @@ int mpi_await(MPI_Request *request);
  * `ranks` ranks. MPI uses the caller's memory only if there is no other: a failed call may still be
  * under way. */
 int mpi_barrier(MPI_Comm comm);
+/* The copy returns all errors. */
 int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy);
 int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm);
 int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
@@ -45,6 +47,10 @@ int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, int
 /* Begins a session in which any thread may call MPI. Returns an MPI code. If it fails, *session is
  * MPI_SESSION_NULL. */
 int mpi_session_open(MPI_Session *session);
+
+/* Returns 0 if this rank has the same bytes as rank 0, at most 256, else `otherwise`; EIO when MPI
+ * fails. Collective over comm. */
+int mpi_same(MPI_Comm comm, const void *mine, size_t size, int otherwise);
 
 /* Returns on all ranks the code of the lowest rank whose code is not 0, and sets *failed to that
  * rank (0 if there is none). Collective over comm. Returns EIO when MPI itself fails. */

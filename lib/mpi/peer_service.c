@@ -69,7 +69,6 @@ int job_join(struct peer_job *job, MPI_Comm comm)
 
 	if (rc != MPI_SUCCESS)
 		return rc;
-	MPI_Comm_set_errhandler(job->comm, MPI_ERRORS_RETURN);
 	rc = MPI_Comm_rank(job->comm, &job->rank);
 	if (rc == MPI_SUCCESS)
 		rc = MPI_Comm_size(job->comm, &job->ranks);

@@ -172,14 +172,9 @@ static int options_agree(struct staging *stage, int rc)
 	const struct lmdbio_stage_options *options = &stage->options;
 	uint64_t mine[] = {options->target, options->reader, options->buffer,
 			   (uint64_t)options->group};
-	uint64_t first[sizeof(mine) / sizeof(mine[0])];
+	int same = mpi_same(stage->job.all, mine, sizeof(mine), EINVAL);
 
-	memcpy(first, mine, sizeof(first));
-	if (mpi_bcast(first, sizeof(first), MPI_BYTE, 0, stage->job.all) != MPI_SUCCESS)
-		return EIO;
-	if (!rc && memcmp(first, mine, sizeof(first)))
-		rc = EINVAL;
-	return mpi_agree(stage->job.all, rc, &stage->failed);
+	return mpi_agree(stage->job.all, rc ? rc : same, &stage->failed);
 }
 
 static bool is_in_parts(const struct staging *stage)
@@ -471,8 +466,6 @@ lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_opti
 	int rc;
 
 	rc = mpi_comm_dup(comm, &stage->job.all);
-	if (rc == MPI_SUCCESS)
-		rc = MPI_Comm_set_errhandler(stage->job.all, MPI_ERRORS_RETURN);
 	if (rc == MPI_SUCCESS)
 		rc = mpi_job_place(&stage->job, stage->job.all);
 	if (rc != MPI_SUCCESS) {
