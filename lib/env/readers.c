@@ -19,6 +19,7 @@
 #include "format/layout.h"
 #include "util/at_fork.h"
 #include "util/descriptor.h"
+#include "util/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -300,13 +301,9 @@ static int table_inherit(struct table **ret, const struct table *parents)
 
 static void table_close(struct table *table)
 {
-	struct table **link = &tables;
-
 	pthread_mutex_lock(&tables_lock);
 	if (!--table->users) {
-		while (*link != table)
-			link = &(*link)->next;
-		*link = table->next;
+		list_remove(tables, table, next);
 		table_free(table);
 	}
 	pthread_mutex_unlock(&tables_lock);

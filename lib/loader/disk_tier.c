@@ -35,6 +35,7 @@
 #include "util/guarded.h"
 #include "util/hash.h"
 #include "util/kernel_file.h"
+#include "util/list.h"
 #include "util/log.h"
 #include "util/whole.h"
 
@@ -315,15 +316,10 @@ static void disk_tier_enlist(struct disk_tier *disk)
 }
 
 /* In a forked child the parent's disk tiers are in no list. */
-static void disk_tier_delist(const struct disk_tier *disk)
+static void disk_tier_delist(struct disk_tier *disk)
 {
-	struct disk_tier **link = &open_disk_tiers;
-
 	pthread_mutex_lock(&open_lock);
-	while (*link && *link != disk)
-		link = &(*link)->next;
-	if (*link)
-		*link = disk->next;
+	list_remove(open_disk_tiers, disk, next);
 	pthread_mutex_unlock(&open_lock);
 }
 

@@ -4,6 +4,7 @@
 #include "mpi/exchange.h"
 
 #include "util/hash.h"
+#include "util/list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -146,11 +147,7 @@ static struct exchange_question *question_find(const struct exchange *exchange, 
 static struct exchange_action question_end(struct exchange *exchange,
 					   struct exchange_question *question, int error)
 {
-	struct exchange_question **link = &exchange->questions;
-
-	while (*link != question)
-		link = &(*link)->next;
-	*link = question->next;
+	list_remove(exchange->questions, question, next);
 	exchange->peers[question->to].owing -= question->lost;
 	return (struct exchange_action){
 		.act = ACT_ENDED, .peer = question->to, .question = question, .error = error};
@@ -201,11 +198,7 @@ void exchange_owe(struct exchange *exchange, struct exchange_debt *debt, int to,
 
 void exchange_pay(struct exchange *exchange, struct exchange_debt *debt)
 {
-	struct exchange_debt **link = &exchange->debts;
-
-	while (*link != debt)
-		link = &(*link)->next;
-	*link = debt->next;
+	list_remove(exchange->debts, debt, next);
 }
 
 static bool owes(const struct exchange *exchange, int to, uint64_t number)

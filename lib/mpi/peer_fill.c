@@ -10,6 +10,8 @@
 #include "config.h"
 #include "mpi/peer_private.h"
 
+#include "util/list.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -87,7 +89,7 @@ static void units_set(struct peer_job *job, const struct peer_load *load, enum p
  * units first. Under the job lock, which it releases meanwhile. */
 static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 {
-	struct peer_load load = {.next = job->fills.loads, .unit = unit, .haste = haste}, **link;
+	struct peer_load load = {.next = job->fills.loads, .unit = unit, .haste = haste};
 	int rc;
 
 	load.end = haste == RUN_LATER || job->fills.in_order ? load_end(job, unit) : unit + 1;
@@ -100,9 +102,7 @@ static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 		pthread_mutex_lock(&job->lock);
 		/* A reader may have asked for a unit after its read was given up. */
 	} while (rc == EAGAIN && load.haste == RUN_NOW);
-	for (link = &job->fills.loads; *link != &load; link = &(*link)->next)
-		;
-	*link = load.next;
+	list_remove(job->fills.loads, &load, next);
 	job->fills.cancelled |= rc == ECANCELED;
 	/* A unit that could not be read is not read again here: its readers ask storage
 	 * themselves. */

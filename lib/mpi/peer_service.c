@@ -14,6 +14,7 @@
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_wait.h"
 #include "util/clock.h"
+#include "util/list.h"
 #include "util/log.h"
 #include "util/settings.h"
 #include "util/thread.h"
@@ -160,7 +161,6 @@ static void job_tell(struct peer_job *job)
 /* If the ranks did not end together, the memory that MPI may still read or write stays. */
 static void job_end(struct peer_job *job, bool well)
 {
-	struct peer_job **link;
 	bool closed;
 
 	job->over = true;
@@ -174,9 +174,7 @@ static void job_end(struct peer_job *job, bool well)
 	}
 	MPI_Session_finalize(&job->session);
 	pthread_mutex_lock(&serving.lock);
-	for (link = &serving.jobs; *link != job; link = &(*link)->next)
-		;
-	*link = job->next;
+	list_remove(serving.jobs, job, next);
 	pthread_mutex_lock(&job->lock);
 	job->gone = true;
 	asks_put(job, job->asked); /* which refuses them now */

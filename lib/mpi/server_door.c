@@ -5,6 +5,8 @@
 
 #include "node/node_socket.h"
 
+#include "util/list.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -42,11 +44,7 @@ int server_door_open(struct server *server)
 
 static void client_close(struct server *server, struct server_client *client)
 {
-	struct server_client **link = &server->clients;
-
-	while (*link != client)
-		link = &(*link)->next;
-	*link = client->next;
+	list_remove(server->clients, client, next);
 	if (client->set)
 		client->set->clients--;
 	close(client->fd); /* and epoll forgets it */

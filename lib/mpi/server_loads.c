@@ -5,6 +5,7 @@
 
 #include "util/checked.h"
 #include "util/clock.h"
+#include "util/list.h"
 #include "util/settings.h"
 #include "util/stats.h"
 
@@ -133,11 +134,7 @@ static void place_give_up(struct server_load *load)
 
 static void load_free(struct server *server, struct server_load *load)
 {
-	struct server_load **link = bucket_of(server, load->set, load->chunk);
-
-	while (*link != load)
-		link = &(*link)->chained;
-	*link = load->chained;
+	list_remove(*bucket_of(server, load->set, load->chunk), load, chained);
 	if (load->buffer)
 		server_buffer_release(server, load->buffer);
 	place_give_up(load);
@@ -279,15 +276,6 @@ static void put(struct server *server, struct server_load *load)
 		refuse(load);
 }
 
-static void under_way_remove(struct server *server, struct server_load *load)
-{
-	struct server_load **link = &server->under_way;
-
-	while (*link != load)
-		link = &(*link)->next;
-	*link = load->next;
-}
-
 /* Ends a load: the chunk is in its place or buffer, or `error` says why not. */
 static void load_land(struct server *server, struct server_load *load, int error)
 {
@@ -299,7 +287,7 @@ static void load_land(struct server *server, struct server_load *load, int error
 	else
 		put(server, load);
 	server_answer_all(server, load, error);
-	under_way_remove(server, load);
+	list_remove(server->under_way, load, next);
 	load_free(server, load);
 }
 
@@ -451,7 +439,7 @@ static bool load_start(struct server *server, struct server_load *load, enum loa
 void server_load_pass(struct server *server, struct server_load *load, bool alone)
 {
 	server->asks--;
-	under_way_remove(server, load);
+	list_remove(server->under_way, load, next);
 	if (load->passed <= load->turn) /* a peer may have told of more nodes meanwhile */
 		load->passed = load->turn + 1;
 	load->alone = alone || ++load->late > 1;

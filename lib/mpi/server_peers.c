@@ -8,6 +8,7 @@
 #include "mpi/server_private.h"
 
 #include "util/clock.h"
+#include "util/list.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -68,11 +69,7 @@ bool server_peers_use(const struct server *server, const struct server_set *set)
 /* This process has one pin on a chunk, however many holds need it. */
 static void hold_free(struct server *server, struct server_hold *hold)
 {
-	struct server_hold **link = &server->holds;
-
-	while (*link != hold)
-		link = &(*link)->next;
-	*link = hold->next;
+	list_remove(server->holds, hold, next);
 	if (hold->buffer)
 		server_buffer_release(server, hold->buffer);
 	if (hold->set && !is_held(server, hold->set, &hold->chunk))

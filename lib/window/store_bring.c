@@ -5,6 +5,7 @@
 #include "io/io_page_cache.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
+#include "util/list.h"
 #include "util/settings.h"
 #include "util/stats.h"
 
@@ -258,7 +259,7 @@ static bool wait_on(struct store *store, uint64_t offset, struct patience *patie
 static bool wait_announced(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t until = clock_now() + ANNOUNCED_NS;
-	struct store_waiter self = {.offset = offset, .end = offset + length}, **link;
+	struct store_waiter self = {.offset = offset, .end = offset + length};
 	bool waited = false;
 
 	pthread_mutex_lock(&store->lock);
@@ -268,9 +269,7 @@ static bool wait_announced(struct store *store, uint64_t offset, uint64_t length
 	       !store_covers(store, offset, length) && (waited = true) &&
 	       clock_wait(&store->landing.landed, &store->lock, until))
 		;
-	for (link = &store->landing.waiters; *link != &self; link = &(*link)->next)
-		;
-	*link = self.next;
+	list_remove(store->landing.waiters, &self, next);
 	pthread_mutex_unlock(&store->lock);
 	return waited;
 }
