@@ -339,6 +339,9 @@ void fill_now(struct peer_job *job, uint64_t unit);
 
 /* peer_tier.c */
 extern const struct tier_ops peer_tier_own, peer_tier_disk, peer_tier_others;
+/* Returns the rank that will answer first, of the ranks that have a unit or can read it; or
+ * PEER_NOBODY. Ranks that see the same do not all choose the same rank. */
+uint32_t peer_choose(const struct peer_job *job, uint64_t unit);
 
 /* peer_service.c: makes the service, which begins when all ranks have one: service_go(). Then the
  * service owns the job. It ends when all ranks have closed their loaders or have ended without

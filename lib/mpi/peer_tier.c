@@ -6,6 +6,7 @@
 
 #include "loader/loader_ready.h"
 #include "util/clock.h"
+#include "util/hash.h"
 
 #include <errno.h>
 
@@ -99,40 +100,43 @@ static bool is_asked(const struct peer_job *job, uint32_t rank)
 	return !rests_until || clock_now() >= rests_until;
 }
 
-static struct ready_source source_of(const struct peer_job *job, uint32_t rank, uint64_t unit,
-				     bool is_home)
+/* Whether a peer has a copy of a unit, as it last said. */
+static bool has_copy(const struct peer *peer, uint64_t unit)
 {
-	const struct peer *peer = &job->peers[rank];
-	const uint64_t *bits = is_home ? NULL : peer->ready;
+	const uint64_t *bits = peer->ready;
 
-	return (struct ready_source){
-		.seconds_a_request = (double)peer->pace * 1e-9,
-		.queued_requests = peer->queued + peer->load,
-		.ready = is_home || (bits && ready_test(bits, unit)),
-	};
+	return bits && ready_test(bits, unit);
 }
 
-/* Chooses the rank that will answer first, of the ranks that have a unit or can read it. */
-static uint32_t choose_peer(const struct peer_job *job, uint64_t unit)
+static uint64_t tie_of(const struct peer_job *job, uint64_t unit, uint32_t rank)
 {
-	struct ready_source sources[1 + PEER_COPIES];
-	uint32_t ranks[1 + PEER_COPIES];
-	unsigned n = 0, best;
+	uint64_t key[] = {unit, (uint64_t)job->rank, rank};
 
-	if (is_asked(job, job->plan.homes[unit])) {
-		ranks[n] = job->plan.homes[unit];
-		sources[n++] = source_of(job, job->plan.homes[unit], unit, true);
-	}
-	for (unsigned i = 0; i < PEER_COPIES; i++) {
-		uint32_t rank = job->plan.copies[unit * PEER_COPIES + i];
+	return hash_bytes(key, sizeof(key));
+}
 
-		if (is_asked(job, rank)) {
-			ranks[n] = rank;
-			sources[n++] = source_of(job, rank, unit, false);
+uint32_t peer_choose(const struct peer_job *job, uint64_t unit)
+{
+	uint32_t best = PEER_NOBODY;
+	uint64_t least = 0;
+
+	for (unsigned i = 0; i <= PEER_COPIES; i++) {
+		uint32_t rank =
+			i ? job->plan.copies[unit * PEER_COPIES + i - 1] : job->plan.homes[unit];
+		const struct peer *peer;
+		uint64_t ends;
+
+		if (!is_asked(job, rank) || (i && !has_copy(&job->peers[rank], unit)))
+			continue;
+		peer = &job->peers[rank];
+		ends = (peer->queued + peer->load + UINT64_C(1)) * peer->pace;
+		if (best == PEER_NOBODY || ends < least ||
+		    (ends == least && tie_of(job, unit, rank) < tie_of(job, unit, best))) {
+			best = rank;
+			least = ends;
 		}
 	}
-	best = ready_choose(sources, n, 0, unit * (uint64_t)job->ranks + (uint64_t)job->rank);
-	return best < n ? ranks[best] : PEER_NOBODY;
+	return best;
 }
 
 static bool others_has(void *state, uint64_t record)
@@ -142,7 +146,7 @@ static bool others_has(void *state, uint64_t record)
 
 	if (job->plan.homes[unit] == (uint32_t)job->rank)
 		return job->store.at[unit].state != UNIT_READY;
-	return !job->over && choose_peer(job, unit) != PEER_NOBODY;
+	return !job->over && peer_choose(job, unit) != PEER_NOBODY;
 }
 
 /* Returns the question that a record goes with, made if there is none yet; NULL without memory. */
@@ -179,7 +183,7 @@ static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct p
 	if (job->plan.homes[unit] == (uint32_t)job->rank)
 		return true;
 	fetch->error = ENOENT;
-	rank = job->over ? PEER_NOBODY : choose_peer(job, unit);
+	rank = job->over ? PEER_NOBODY : peer_choose(job, unit);
 	ask = rank == PEER_NOBODY ? NULL : ask_for(job, asks, rank, wait);
 	if (ask)
 		ask_add(ask, fetch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks how long readers of a job's batch loader wait for a rank with a slow network, and how many
- * of their questions it gets.
+/* Checks which rank readers of a job's batch loader ask, how long they wait for a rank with a slow
+ * network, and how many of their questions it gets.
  *
  * Rank 0 is real, without threads: the test makes its service's calls, in simulated time. Rank 1 is
  * this test.
@@ -311,19 +311,90 @@ static void rank_when_it_is_lost_then_the_tier_has_failed(void **state)
 	assert_int_equal(peer_tier_others.health(test.job), TIER_FAILED);
 }
 
+/* A job in which rank 1 is the home of unit 0, and ranks 2 and 3 have copies. */
+enum { CHOICES = 3, CHOOSERS = 4000 };
+
+static void choice_begin(struct peer_job *job, struct peer *peers, uint32_t *homes,
+			 _Atomic uint32_t *copies, uint64_t *bits)
+{
+	*job = (struct peer_job){
+		.ranks = CHOICES + 2, .peers = peers, .plan = {.homes = homes, .copies = copies}};
+	homes[0] = 1;
+	copies[0] = 2;
+	copies[1] = 3;
+	bits[0] = 1;
+	for (unsigned rank = 1; rank <= CHOICES; rank++) {
+		peers[rank].pace = 1000;
+		peers[rank].ready = bits;
+	}
+}
+
+static void rank_when_queues_differ_then_the_first_to_finish_is_asked(void **state)
+{
+	struct peer peers[CHOICES + 2] = {{0}};
+	struct peer_job job;
+	uint64_t bits[1], none[1] = {0};
+	_Atomic uint32_t copies[PEER_COPIES];
+	uint32_t homes[1];
+
+	(void)state;
+	choice_begin(&job, peers, homes, copies, bits);
+	peers[1].pace = 10000;
+	peers[2].queued = 5;
+	peers[3].load = 4;
+	assert_int_equal(peer_choose(&job, 0), 3);
+	peers[3].load = 6;
+	assert_int_equal(peer_choose(&job, 0), 2);
+	peers[2].ready = none;
+	assert_int_equal(peer_choose(&job, 0), 3);
+	peers[3].silent = true;
+	assert_int_equal(peer_choose(&job, 0), 1);
+	peers[1].rests_until = UINT64_MAX;
+	assert_int_equal(peer_choose(&job, 0), PEER_NOBODY);
+}
+
+static void ranks_when_all_are_equal_then_readers_spread_over_them(void **state)
+{
+	struct peer peers[CHOICES + 2] = {{0}};
+	unsigned times[CHOICES + 2] = {0};
+	struct peer_job job;
+	uint64_t bits[1];
+	_Atomic uint32_t copies[PEER_COPIES];
+	uint32_t homes[1];
+
+	(void)state;
+	choice_begin(&job, peers, homes, copies, bits);
+	for (job.rank = CHOICES + 1; job.rank < CHOICES + 1 + CHOOSERS; job.rank++) {
+		uint32_t chosen = peer_choose(&job, 0);
+
+		assert_int_equal(peer_choose(&job, 0), chosen);
+		times[chosen]++;
+	}
+	for (unsigned rank = 1; rank <= CHOICES; rank++)
+		assert_in_range(times[rank], CHOOSERS / CHOICES - 150, CHOOSERS / CHOICES + 150);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(readers_wait_for_an_answer_no_longer_than_for_a_late_one, make, unmake),
-		cmocka_unit_test_setup_teardown(rank_when_late_then_it_is_asked_nothing_until_its_answer_comes, make,
-						unmake),
-		cmocka_unit_test_setup_teardown(readers_wait_for_no_answer_of_a_rank_while_one_is_late, make, unmake),
+		cmocka_unit_test(rank_when_queues_differ_then_the_first_to_finish_is_asked),
+		cmocka_unit_test(ranks_when_all_are_equal_then_readers_spread_over_them),
+		cmocka_unit_test_setup_teardown(
+			readers_wait_for_an_answer_no_longer_than_for_a_late_one, make, unmake),
+		cmocka_unit_test_setup_teardown(
+			rank_when_late_then_it_is_asked_nothing_until_its_answer_comes, make,
+			unmake),
+		cmocka_unit_test_setup_teardown(
+			readers_wait_for_no_answer_of_a_rank_while_one_is_late, make, unmake),
 		cmocka_unit_test_setup_teardown(rank_when_late_again_then_it_rests, make, unmake),
-		cmocka_unit_test_setup_teardown(rank_that_reads_storage_for_long_is_waited_for, make, unmake),
-		cmocka_unit_test_setup_teardown(rank_is_not_late_while_words_that_have_come_are_not_read, make, unmake),
-		cmocka_unit_test_setup_teardown(rank_is_not_late_by_the_time_in_which_its_asker_did_not_run, make,
+		cmocka_unit_test_setup_teardown(rank_that_reads_storage_for_long_is_waited_for,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(
+			rank_is_not_late_while_words_that_have_come_are_not_read, make, unmake),
+		cmocka_unit_test_setup_teardown(
+			rank_is_not_late_by_the_time_in_which_its_asker_did_not_run, make, unmake),
+		cmocka_unit_test_setup_teardown(rank_when_it_is_lost_then_the_tier_has_failed, make,
 						unmake),
-		cmocka_unit_test_setup_teardown(rank_when_it_is_lost_then_the_tier_has_failed, make, unmake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
