@@ -94,7 +94,8 @@ int tiers_open(struct tiers *tiers, const struct tier_setup *setup, bool ordered
 void tiers_close(struct tiers *tiers)
 {
 	for (unsigned i = 0; i < tiers->count; i++)
-		tiers->tier[i].ops->close(tiers->tier[i].state);
+		if (tiers->tier[i].ops->close && !tiers->tier[i].lent)
+			tiers->tier[i].ops->close(tiers->tier[i].state);
 	tiers->count = 0;
 }
 
@@ -154,7 +155,8 @@ void tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record, 
 		 const MDB_val *data)
 {
 	for (unsigned i = 0; i < tiers->count; i++)
-		if (tiers->tier[i].source != source && tiers->tier[i].ops->offer)
+		if (tiers->tier[i].source != source && tiers->tier[i].ops->offer &&
+		    !tiers->tier[i].lent)
 			(void)tiers->tier[i].ops->offer(tiers->tier[i].state, record, key, data);
 }
 

@@ -78,13 +78,14 @@ struct tier_ops {
 	enum tier_state (*health)(void *state);
 	/* For a tier on a local disk; NULL: it is on none. */
 	struct tier_space (*space)(void *state);
-	void (*close)(void *state);
+	void (*close)(void *state); /* NULL: nothing has to be closed */
 };
 
 struct tier {
 	const struct tier_ops *ops;
 	void *state;
 	enum tier_source source;
+	bool lent;              /* to another tier, which offers it records and closes it */
 	_Atomic uint64_t pace;  /* nanoseconds that a record takes, moving average; 0: not known */
 	_Atomic uint64_t queue; /* records on their way */
 	_Atomic uint64_t turns; /* choices made */

@@ -205,16 +205,6 @@ static struct tier *disk_of(struct tiers *tiers)
 	return NULL;
 }
 
-/* From now on the disk takes the records that the plan places there. It stays open as long as peers
- * ask for them. */
-static void disk_take(struct peer_job *job, struct tier *disk)
-{
-	job->disks.owned = true;
-	job->users++;
-	disk->ops = &peer_tier_disk;
-	disk->state = job;
-}
-
 /* The hook before the loader's threads begin. */
 static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
 		   struct order_spec *spec)
@@ -241,9 +231,10 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 		loader_shelf_close(loader);
 	if (rc || !opening->job)
 		return rc;
-	opening->job->users = 2;
+	/* From now on the disk takes the records that the plan places there. It stays open as long
+	 * as peers ask for them. */
 	if (disk)
-		disk_take(opening->job, disk);
+		opening->job->disks.owned = disk->lent = true;
 	service_go(opening->job);
 	tiers->planned = planned.records;
 	(void)tier_add(tiers, &peer_tier_own, opening->job, SOURCE_MEMORY);

@@ -259,7 +259,6 @@ struct peer_job {
 	bool closed; /* the loader is gone */
 	bool gone;   /* the service is gone */
 	enum { SERVICE_WAITS, SERVICE_GOES, SERVICE_CANCELLED } go;
-	unsigned users; /* rows of the loader's tiers, two or three, that share the job */
 	pthread_t service;
 
 	/* Of the service's thread: */
@@ -338,7 +337,7 @@ void fill_hurry(struct peer_job *job, uint64_t unit);
 void fill_now(struct peer_job *job, uint64_t unit);
 
 /* peer_tier.c */
-extern const struct tier_ops peer_tier_own, peer_tier_disk, peer_tier_others;
+extern const struct tier_ops peer_tier_own, peer_tier_others;
 /* Returns the rank that will answer first, of the ranks that have a unit or can read it; or
  * PEER_NOBODY. Ranks that see the same do not all choose the same rank. */
 uint32_t peer_choose(const struct peer_job *job, uint64_t unit);

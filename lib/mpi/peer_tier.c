@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows the loader what its job keeps, as rows of its table of tiers: records in memory here, on
- * the disk here, and on other ranks. */
+/* Shows the loader what its job keeps, as rows of its table of tiers: records in memory here, and on
+ * other ranks. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -27,32 +27,6 @@ static uint64_t own_offer(void *state, uint64_t record, const MDB_val *key, cons
 	return peer_store_keep(&((struct peer_job *)state)->store, record, key, data);
 }
 
-static bool disk_has(void *state, uint64_t record)
-{
-	const struct peer_store *store = &((struct peer_job *)state)->store;
-
-	return store->disk->has(store->disk_state, record);
-}
-
-static int disk_fetch(void *state, uint64_t record, struct tier_record *to)
-{
-	return peer_store_read(&((struct peer_job *)state)->store, record, to);
-}
-
-static enum tier_state disk_health(void *state)
-{
-	const struct peer_store *store = &((struct peer_job *)state)->store;
-
-	return store->disk->health(store->disk_state);
-}
-
-static struct tier_space disk_space(void *state)
-{
-	const struct peer_store *store = &((struct peer_job *)state)->store;
-
-	return store->disk->space(store->disk_state);
-}
-
 /* Takes a record from memory or disk here. Returns false if it is not here. */
 static bool take_here(struct peer_job *job, struct tier_fetch *fetch)
 {
@@ -63,29 +37,6 @@ static bool take_here(struct peer_job *job, struct tier_fetch *fetch)
 		fetch->error = peer_store_read(&job->store, fetch->record, &fetch->found);
 	}
 	return !fetch->error;
-}
-
-/* The last row that is closed leaves the job to its service. */
-static void peer_close(void *state)
-{
-	struct peer_job *job = state;
-	bool last;
-
-	pthread_mutex_lock(&job->lock);
-	last = !--job->users;
-	pthread_mutex_unlock(&job->lock);
-	if (!last)
-		return;
-	fillers_stop(job);
-	pthread_mutex_lock(&job->lock);
-	job->loader = NULL;
-	job->closed = true;
-	/* MPI may still write to a job that has broken off. */
-	last = job->gone && job->comm == MPI_COMM_NULL;
-	service_wake(job);
-	pthread_mutex_unlock(&job->lock);
-	if (last)
-		job_free(job);
 }
 
 /* --- on other ranks --------------------------------------------------------------------------- */
@@ -270,6 +221,24 @@ static void others_epoch(void *state, uint64_t epoch)
 	pthread_mutex_unlock(&job->lock);
 }
 
+/* Leaves the job to its service. */
+static void others_close(void *state)
+{
+	struct peer_job *job = state;
+	bool last;
+
+	fillers_stop(job);
+	pthread_mutex_lock(&job->lock);
+	job->loader = NULL;
+	job->closed = true;
+	/* MPI may still write to a job that has broken off. */
+	last = job->gone && job->comm == MPI_COMM_NULL;
+	service_wake(job);
+	pthread_mutex_unlock(&job->lock);
+	if (last)
+		job_free(job);
+}
+
 static enum tier_state others_health(void *state)
 {
 	const struct peer_job *job = state;
@@ -282,17 +251,6 @@ const struct tier_ops peer_tier_own = {
 	.has = own_has,
 	.fetch = own_fetch,
 	.offer = own_offer,
-	.close = peer_close,
-};
-
-/* Without an offer: peer_tier_own was offered the records whose place is the disk. */
-const struct tier_ops peer_tier_disk = {
-	.name = "kept on disk",
-	.has = disk_has,
-	.fetch = disk_fetch,
-	.health = disk_health,
-	.space = disk_space,
-	.close = peer_close,
 };
 
 const struct tier_ops peer_tier_others = {
@@ -302,5 +260,5 @@ const struct tier_ops peer_tier_others = {
 	.fetch_all = others_fetch_all,
 	.epoch = others_epoch,
 	.health = others_health,
-	.close = peer_close,
+	.close = others_close,
 };
