@@ -55,11 +55,13 @@ uint64_t loader_batches(struct lmdbio_loader *loader);
 /* For a loader that is open, until another order is restored. */
 const struct order *loader_order(const struct lmdbio_loader *loader);
 
-/* For a loader with sharers, while `number` or `prepare` runs: bytes of the node's budget that are
- * left to keep records in (0: it keeps none), bytes of the database, and of its leaf pages. */
-uint64_t loader_room(const struct lmdbio_loader *loader);
-uint64_t loader_bytes(const struct lmdbio_loader *loader);
-uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader);
+/* For a loader with sharers, while `number` or `prepare` runs. */
+struct loader_sizes {
+	uint64_t
+		room; /* bytes of the node's budget that are left to keep records in; 0: it keeps none */
+	uint64_t bytes, leaf_bytes; /* of the database, and of its leaf pages */
+};
+struct loader_sizes loader_sizes(const struct lmdbio_loader *loader);
 
 /* For a loader with sharers: keeps the leaf pages that are read while `number` runs, as many bytes
  * as this rank has room for. */

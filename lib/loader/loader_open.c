@@ -344,7 +344,7 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 		spec->resident = residents_of(loader, agree);
 }
 
-/* Tiers that need no order are open when `prepare` is called, which may make a plan for them. */
+/* The disk is open when `prepare` is called, which may make a plan for it. */
 static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *hooks)
 {
 	struct order_spec spec;
@@ -360,7 +360,7 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 		/* A job's plan does not know the records in an old file. */
 		.fresh = loader->job.sharers != 0,
 	};
-	int rc = tiers_open(&loader->tiers, &setup, false);
+	int rc = tier_open(&loader->tiers, &tier_disk, SOURCE_DISK, &setup);
 
 	spec_set(loader, &spec, hooks && hooks->prepare);
 	if (!rc && hooks && hooks->prepare)
@@ -372,7 +372,7 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 	/* Batches do not have the memory of residents. */
 	if (spec.policy == ORDER_OPPORTUNISTIC && loader->memory.copies)
 		loader->memory.most -= setup.keep;
-	return tiers_open(&loader->tiers, &setup, true);
+	return tier_open(&loader->tiers, &tier_kept, SOURCE_MEMORY, &setup);
 }
 
 /* Divides the memory between copies and the outputs of decoders. Two rounds are planned at a time:
@@ -552,24 +552,17 @@ const struct order *loader_order(const struct lmdbio_loader *loader)
 	return &loader->order;
 }
 
-uint64_t loader_room(const struct lmdbio_loader *loader)
-{
-	return loader->job.keep_room;
-}
-
-uint64_t loader_bytes(const struct lmdbio_loader *loader)
-{
-	return loader->data.bytes;
-}
-
-uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader)
+struct loader_sizes loader_sizes(const struct lmdbio_loader *loader)
 {
 	const struct tree_record *record = &loader->data.tree.record;
+	uint64_t leaves = record->leaf_pages << loader->data.txn->snapshot.view.page_shift;
 
-	/* Duplicates are in leaf pages only, but these are not in the record. */
-	return record->flags & MDB_DUPSORT
-		       ? loader->data.bytes
-		       : record->leaf_pages << loader->data.txn->snapshot.view.page_shift;
+	return (struct loader_sizes){
+		.room = loader->job.keep_room,
+		.bytes = loader->data.bytes,
+		/* Duplicates are in leaf pages only, but these are not in the record. */
+		.leaf_bytes = record->flags & MDB_DUPSORT ? loader->data.bytes : leaves,
+	};
 }
 
 uint64_t loader_records(struct lmdbio_loader *loader)

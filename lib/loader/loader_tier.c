@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Holds the table of tiers, and chooses the fastest tier for a record. */
+/* Opens tiers, and chooses the fastest tier for a record. */
 #include "loader/loader_tier.h"
 
 #include "util/settings.h"
@@ -11,15 +11,6 @@
 /* Storage is shared, so the loader turns from a tier to the file only if that takes less than half
  * the time. */
 enum { AVERAGE = 8, EXPLORE = 64, FILE_BETTER = 2, PEER_PATIENCE = 16 };
-
-static const struct {
-	const struct tier_ops *ops;
-	enum tier_source source;
-	bool ordered;
-} rows[] = {
-	{&tier_disk, SOURCE_DISK, false},
-	{&tier_kept, SOURCE_MEMORY, true},
-};
 
 static int null_open(void **state, const struct tier_setup *setup)
 {
@@ -75,20 +66,13 @@ void tiers_init(struct tiers *tiers)
 	tiers->tier[0].source = SOURCE_FILE;
 }
 
-int tiers_open(struct tiers *tiers, const struct tier_setup *setup, bool ordered)
+int tier_open(struct tiers *tiers, const struct tier_ops *ops, enum tier_source source,
+	      const struct tier_setup *setup)
 {
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		void *state = NULL;
-		int rc = rows[i].ordered == ordered ? rows[i].ops->open(&state, setup) : 0;
+	void *state = NULL;
+	int rc = ops->open(&state, setup);
 
-		if (!rc && state)
-			rc = tier_add(tiers, rows[i].ops, state, rows[i].source);
-		if (rc) {
-			tiers_close(tiers);
-			return rc;
-		}
-	}
-	return 0;
+	return rc || !state ? rc : tier_add(tiers, ops, state, source);
 }
 
 void tiers_close(struct tiers *tiers)

@@ -5,8 +5,8 @@
  * loader asks each tier whether it has a record. It takes the record from the tier whose measured
  * speed, with its queue, finishes first; the file is always there.
  *
- * Adding a tier takes: a file loader_<name>.c with a const, designated struct tier_ops; its row in
- * loader_tier.c's table, or for a tier that another library brings, tier_add(); a line in
+ * Adding a tier takes: a file loader_<name>.c with a const, designated struct tier_ops; a call of
+ * tier_open() in loader_open.c or, in a library that brings a tier, of tier_add(); a line in
  * lib/Makemodule.am; a row in tests/loader/tier_contract.c; a paragraph in lmdbio-loader(3).
  * tier_null is the smallest tier: it has nothing and keeps nothing. */
 #ifndef LMDBIO_LOADER_TIER_H
@@ -102,9 +102,9 @@ struct tiers {
 
 /* Begins with the file alone. */
 void tiers_init(struct tiers *tiers);
-/* Opens the table's tiers that need to know the order, or those that do not. Returns 0 or an errno;
- * then nothing is open. */
-int tiers_open(struct tiers *tiers, const struct tier_setup *setup, bool ordered);
+/* Opens a tier, and adds it if this setup has such a tier. Returns 0 or an errno. */
+int tier_open(struct tiers *tiers, const struct tier_ops *ops, enum tier_source source,
+	      const struct tier_setup *setup);
 /* Adds a tier that another library brings, before the loader begins; the loader then owns it.
  * Returns 0 or ENOSPC (there is no place for another tier). */
 int tier_add(struct tiers *tiers, const struct tier_ops *ops, void *state, enum tier_source source);

@@ -68,6 +68,7 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, str
 {
 	struct opening *opening = context;
 	struct loader_identity identity = {.root = 0};
+	struct loader_sizes sizes = loader_sizes(loader);
 	struct record_index *index = NULL;
 	int packed = txn->env->packed != NULL, any = 0, rc;
 
@@ -84,10 +85,9 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, str
 		return rc;
 	opening->duplicates = tree->record.flags & MDB_DUPSORT;
 	opening->kept.shelf = loader_shelf(loader);
-	opening->kept.room = loader_room(loader) / (uint64_t)opening->place.place.node_ranks +
+	opening->kept.room = sizes.room / (uint64_t)opening->place.place.node_ranks +
 			     shelf_file_room(opening->kept.shelf);
-	opening->kept.needed =
-		loader_bytes(loader) + tree->record.entries * PEER_RECORD_SPENT;
+	opening->kept.needed = sizes.bytes + tree->record.entries * PEER_RECORD_SPENT;
 	rc = mpi_index_build(opening->place.all, &txn->snapshot, tree,
 			     opening->why_not ? NULL : &opening->kept, &index);
 	opening->agreed |= rc != 0;
@@ -132,10 +132,11 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		rc = agree(opening, mpi_error_code(job_join(job, opening->place.all)));
 
 	if (!rc) {
-		struct peer_size size = {.bytes = loader_bytes(loader),
-					 .leaves = loader_leaf_bytes(loader),
+		struct loader_sizes sizes = loader_sizes(loader);
+		struct peer_size size = {.bytes = sizes.bytes,
+					 .leaves = sizes.leaf_bytes,
 					 .piece = opening->piece,
-					 .room = {loader_room(loader)}};
+					 .room = {sizes.room}};
 
 		job->loader = loader;
 		if (disk) {
@@ -182,8 +183,9 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 static int residents_share(struct opening *opening, const struct lmdbio_loader *loader,
 			   struct order_spec *spec)
 {
-	uint64_t room = loader_room(loader) / (uint64_t)opening->place.place.node_ranks, all = 0;
-	uint64_t each = loader_bytes(loader) / (spec->records + 1) + 1 + PEER_RECORD_SPENT;
+	struct loader_sizes sizes = loader_sizes(loader);
+	uint64_t room = sizes.room / (uint64_t)opening->place.place.node_ranks, all = 0;
+	uint64_t each = sizes.bytes / (spec->records + 1) + 1 + PEER_RECORD_SPENT;
 	int rc;
 
 	if (spec->policy != ORDER_OPPORTUNISTIC || opening->options.resident || opening->why_not)

@@ -354,7 +354,7 @@ static int room_note(void *context, struct lmdbio_loader *loader, struct tiers *
 		     struct order_spec *spec)
 {
 	(void)tiers, (void)spec;
-	*(uint64_t *)context = loader_room(loader);
+	*(uint64_t *)context = loader_sizes(loader).room;
 	return ECANCELED;
 }
 
