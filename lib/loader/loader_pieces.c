@@ -143,14 +143,23 @@ static void find_extent(struct lmdbio_loader *loader, struct snapshot *snapshot,
 	work->length = pages << shift;
 }
 
-void works_locate(struct lmdbio_loader *loader, struct batch_plan *plan)
+size_t works_locate(struct lmdbio_loader *loader, struct batch_plan *plan)
 {
 	struct snapshot snapshot = loader_view(loader);
+	size_t found = 0;
 
 	if (loader->data.leaves_first && plan->n)
 		bring_leaves(loader, plan);
-	for (size_t i = 0; i < plan->n; i++)
-		find_extent(loader, &snapshot, plan->works[i]);
+	for (size_t i = 0; i < plan->n; i++) {
+		struct work *work = plan->works[i];
+
+		find_extent(loader, &snapshot, work);
+		if (work->batch->samples[work->slot].error)
+			continue;
+		plan->works[i] = plan->works[found];
+		plan->works[found++] = work;
+	}
+	return found;
 }
 
 /* Pieces end at the arena's chunks, because two readers in one chunk would wait for each other. */

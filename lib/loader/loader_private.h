@@ -223,8 +223,9 @@ void plan_drop(struct batch_plan *plan);
 /* Returns the bytes that a record takes in the file, on average. */
 uint64_t record_bytes(const struct lmdbio_loader *loader);
 /* Finds where works stand: offset and length, or their samples' errors. It may have pages read, and
- * waits for them. */
-void works_locate(struct lmdbio_loader *loader, struct batch_plan *plan);
+ * waits for them. Puts the works with an error behind the others, and returns how many are in front
+ * of them. */
+size_t works_locate(struct lmdbio_loader *loader, struct batch_plan *plan);
 /* Sorts works by their place, and cuts them into pieces. *cut: how many works, from the first on,
  * are in pieces; fewer than all when memory is short. */
 struct piece *works_cut(struct lmdbio_loader *loader, struct batch_plan *plan, size_t *cut);

@@ -196,22 +196,6 @@ static void works_fail(struct lmdbio_loader *loader, struct work **works, size_t
 	}
 }
 
-/* Puts the works whose place cannot be told behind. Returns how many are in front of them. */
-static size_t works_found(struct work **works, size_t n)
-{
-	size_t found = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		struct work *work = works[i];
-
-		if (work->batch->samples[work->slot].error)
-			continue;
-		works[i] = works[found];
-		works[found++] = work;
-	}
-	return found;
-}
-
 void sweep_step(struct lmdbio_loader *loader)
 {
 	struct sweep *sweep = &loader->plan.sweep;
@@ -230,9 +214,8 @@ void sweep_step(struct lmdbio_loader *loader)
 	plan = (struct batch_plan){
 		.works = sector.works, .n = sector.n, .round = loader->plan.round};
 	pthread_mutex_unlock(&loader->lock);
-	works_locate(loader, &plan);
 	n = plan.n;
-	plan.n = works_found(plan.works, n);
+	plan.n = works_locate(loader, &plan);
 	pieces = works_cut(loader, &plan, &cut);
 	pthread_mutex_lock(&loader->lock);
 	if (generation != loader->generation || loader->closing) {

@@ -173,24 +173,6 @@ static void take_covered(struct lmdbio_loader *loader, struct batch_plan *plan,
 	plan->n = left;
 }
 
-/* Ends samples whose place cannot be told. */
-static void take_failed(struct batch_plan *plan)
-{
-	size_t left = 0;
-
-	for (size_t i = 0; i < plan->n; i++) {
-		struct work *work = plan->works[i];
-
-		if (work->batch->samples[work->slot].error) {
-			tier_done(work->tier, 1, 0);
-			work->batch->missing--;
-		} else {
-			plan->works[left++] = work;
-		}
-	}
-	plan->n = left;
-}
-
 void plan_publish(struct lmdbio_loader *loader, struct batch_plan *plan, struct piece *pieces)
 {
 	*loader->ahead.last = plan->first;
@@ -245,13 +227,17 @@ static struct piece *plan_pieces(struct lmdbio_loader *loader, struct batch_plan
 {
 	struct snapshot snapshot = loader_view(loader);
 	struct piece *pieces;
-	size_t cut;
+	size_t cut, found;
 
 	*rc = plan_batches(loader, plan, batches, epoch, number);
 	if (*rc)
 		return NULL;
-	works_locate(loader, plan);
-	take_failed(plan);
+	found = works_locate(loader, plan);
+	/* Samples whose place cannot be told end here. */
+	for (; plan->n > found; plan->n--) {
+		tier_done(plan->works[plan->n - 1]->tier, 1, 0);
+		plan->works[plan->n - 1]->batch->missing--;
+	}
 	if (!loader->memory.copies)
 		take_covered(loader, plan, &snapshot);
 	pieces = works_cut(loader, plan, &cut);
