@@ -196,7 +196,6 @@
 #pragma redefine_extname placement_spec_units lmdbio_core_placement_spec_units
 #pragma redefine_extname placement_tier lmdbio_core_placement_tier
 #pragma redefine_extname placement_time lmdbio_core_placement_time
-#pragma redefine_extname placement_total lmdbio_core_placement_total
 #pragma redefine_extname prefetch_keys lmdbio_core_prefetch_keys
 #pragma redefine_extname prefetch_places lmdbio_core_prefetch_places
 #pragma redefine_extname prefetch_range lmdbio_core_prefetch_range

@@ -212,7 +212,7 @@ static int compare_doubles(const void *a, const void *b)
 
 static double kept_part(const struct sim *sim)
 {
-	struct placement_totals totals;
+	uint64_t kept = 0;
 
 	switch (sim->policy->place) {
 	case POLICY_SHARE:
@@ -222,8 +222,9 @@ static double kept_part(const struct sim *sim)
 		       (double)sim->job->records;
 	case POLICY_FREQUENT:
 	case POLICY_PLANNED:
-		placement_total(sim->plan, &totals);
-		return (double)totals.kept / (double)totals.units;
+		for (uint64_t record = 0; record < sim->job->records; record++)
+			kept += placement_holders(sim->plan, record, NULL, 0) > 0;
+		return (double)kept / (double)sim->job->records;
 	default:
 		return sim->policy->memory_only;
 	}

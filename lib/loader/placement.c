@@ -68,11 +68,6 @@ uint64_t placement_spec_units(const struct placement_spec *spec)
 	return records / spec->unit_records + !!(records % spec->unit_records);
 }
 
-uint64_t placement_units(const struct placement *plan)
-{
-	return plan->units;
-}
-
 uint16_t placement_node(const struct placement *plan, uint64_t position)
 {
 	uint32_t rank = order_owner(&plan->spec.order, plan->spec.ranks, position);

@@ -79,15 +79,6 @@ struct placement_holder {
 	uint8_t tier;
 };
 
-/* The sums over a plan. */
-struct placement_totals {
-	uint64_t units, bytes;            /* of the data set */
-	uint64_t kept, kept_bytes;        /* units with a copy somewhere */
-	uint64_t copies, copies_bytes;    /* all copies, the first ones too */
-	uint64_t reads, local, elsewhere; /* records of units over the epochs: all; with a copy on
-					     the reader's node; on other nodes only */
-};
-
 /* Makes a plan. room, node_of_rank, homes and held are not needed afterwards, context is. Returns
  * 0; EINVAL (a number is 0 that must not be; too many epochs, tiers or nodes: nodes * tiers below
  * 65535); ENOMEM. */
@@ -96,7 +87,6 @@ void placement_free(struct placement *plan);
 
 /* All the following: any thread, constant plan. */
 
-uint64_t placement_units(const struct placement *plan);
 uint64_t placement_spec_units(const struct placement_spec *spec);
 /* Returns the node that reads a position of any epoch. */
 uint16_t placement_node(const struct placement *plan, uint64_t position);
@@ -112,9 +102,6 @@ unsigned placement_holders(const struct placement *plan, uint64_t unit,
 			   struct placement_holder *holders, unsigned most);
 /* Returns the tier in which a node keeps a unit, or -1. */
 int placement_tier(const struct placement *plan, uint16_t node, uint64_t unit);
-
-/* Adds everything up, at the cost of a question about each unit. */
-void placement_total(const struct placement *plan, struct placement_totals *totals);
 
 /* --- what comes next ------------------------------------------------------------------------- */
 

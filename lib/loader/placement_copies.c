@@ -176,35 +176,3 @@ int placement_tier(const struct placement *plan, uint16_t node, uint64_t unit)
 		count += readers[i] == node;
 	return copy_tier(plan, unit, node, count);
 }
-
-void placement_total(const struct placement *plan, struct placement_totals *totals)
-{
-	uint16_t room[PLACEMENT_READS_MOST];
-	struct placement_tally tallies[PLACEMENT_READS_MOST];
-
-	*totals = (struct placement_totals){.units = plan->units};
-	for (uint64_t unit = 0; unit < plan->units; unit++) {
-		unsigned nodes =
-			placement_tally(plan, placement_readers(plan, unit, room), tallies);
-		uint16_t home = home_node(plan, unit);
-		uint64_t bytes = placement_bytes(plan, unit), copies = home != PLACEMENT_NOBODY;
-		uint64_t reads = 0, local = 0;
-
-		for (unsigned i = 0; i < nodes; i++) {
-			bool copy = tallies[i].node != home &&
-				    copy_tier(plan, unit, tallies[i].node, tallies[i].count) >= 0;
-
-			copies += copy;
-			reads += tallies[i].count;
-			local += copy || tallies[i].node == home ? tallies[i].count : 0;
-		}
-		totals->bytes += bytes;
-		totals->kept += copies > 0;
-		totals->kept_bytes += copies ? bytes : 0;
-		totals->copies += copies;
-		totals->copies_bytes += copies * bytes;
-		totals->reads += reads;
-		totals->local += local;
-		totals->elsewhere += copies ? reads - local : 0;
-	}
-}

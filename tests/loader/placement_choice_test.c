@@ -66,7 +66,7 @@ static void residents_when_room_is_for_them_alone_then_they_have_it(void **state
 			made.room[i] = 1000 * (RECORDS / 4 / NODES + 2 * BLOCK);
 		made_by(&made, &order, NODES);
 		order_begin(&at, &made.spec.order, 0);
-		for (uint64_t unit = 0; unit < placement_units(made.plan); unit++) {
+		for (uint64_t unit = 0; unit < placement_spec_units(&made.spec); unit++) {
 			struct placement_holder home;
 
 			if (!order_is_resident(&at, unit * together))
@@ -85,7 +85,7 @@ static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
 	enum { RECORDS = 500, NODES = 5 };
 	struct made first = {.spec = {.epochs = 8}};
 	struct made later = {.spec = {.epochs = 8, .first_epoch = 8}};
-	struct placement_totals kept, moved;
+	struct made_totals kept, moved;
 	uint16_t homes[RECORDS];
 	unsigned *reads, changed = 0;
 
@@ -119,8 +119,8 @@ static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
 		}
 	}
 	assert_true(changed > RECORDS / 2);
-	placement_total(first.plan, &kept);
-	placement_total(later.plan, &moved);
+	kept = made_total(&first);
+	moved = made_total(&later);
 	assert_in_range(moved.copies_bytes, kept.copies_bytes * 9 / 10,
 			UINT64_C(1000) * RECORDS / 2 * NODES);
 	free(reads);
@@ -226,13 +226,13 @@ static void room_when_ranks_share_nodes_then_counted_a_node(void **state)
 	enum { RECORDS = 400, NODES = 2 };
 	static const uint32_t crossed[8] = {0, 1, 0, 1, 0, 1, 0, 1};
 	struct made made = {.spec = {.epochs = 4, .ranks = 8, .node_of_rank = crossed}};
-	struct placement_totals totals;
+	struct made_totals totals;
 
 	(void)state;
 	made_shuffled(&made, RECORDS, NODES, 1000 * RECORDS / NODES);
 	for (uint32_t position = 0; position < 8; position++)
 		assert_int_equal(placement_node(made.plan, position), position % 2);
-	placement_total(made.plan, &totals);
+	totals = made_total(&made);
 	assert_true(totals.kept == RECORDS && totals.copies == RECORDS);
 	assert_true(totals.local > totals.reads / 2);
 	placement_free(made.plan);

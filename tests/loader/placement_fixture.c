@@ -43,7 +43,7 @@ unsigned *made_reads(const struct made *made)
 {
 	const struct order *order = &made->spec.order;
 	unsigned *reads =
-		calloc(placement_units(made->plan) * made->spec.nodes + 1, sizeof(*reads));
+		calloc(placement_spec_units(&made->spec) * made->spec.nodes + 1, sizeof(*reads));
 
 	assert_non_null(reads);
 	for (uint32_t e = 0; e < made->spec.epochs; e++) {
@@ -60,4 +60,39 @@ unsigned *made_reads(const struct made *made)
 			      placement_node(made->plan, position)]++;
 	}
 	return reads;
+}
+
+static bool is_holder(uint16_t node, const struct placement_holder *holders, unsigned n)
+{
+	while (n && holders[n - 1].node != node)
+		n--;
+	return n;
+}
+
+struct made_totals made_total(const struct made *made)
+{
+	const struct placement_spec *spec = &made->spec;
+	struct made_totals totals = {.units = placement_spec_units(&made->spec)};
+	struct placement_holder holders[NODES_MOST];
+	uint16_t room[PLACEMENT_READS_MOST];
+
+	for (uint64_t unit = 0; unit < totals.units; unit++) {
+		uint64_t bytes =
+			spec->bytes_of ? spec->bytes_of(spec->context, unit) : spec->unit_bytes;
+		const uint16_t *readers = placement_readers(made->plan, unit, room);
+		unsigned copies = placement_holders(made->plan, unit, holders, NODES_MOST);
+
+		totals.bytes += bytes;
+		totals.kept += copies > 0;
+		totals.copies += copies;
+		totals.copies_bytes += copies * bytes;
+		for (unsigned i = 0; i < spec->epochs * spec->unit_records; i++) {
+			bool local = is_holder(readers[i], holders, copies);
+
+			totals.reads += readers[i] != PLACEMENT_NOBODY;
+			totals.local += local;
+			totals.elsewhere += readers[i] != PLACEMENT_NOBODY && copies && !local;
+		}
+	}
+	return totals;
 }

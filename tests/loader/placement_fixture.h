@@ -23,4 +23,14 @@ void made_shuffled(struct made *made, uint64_t records, uint32_t nodes, uint64_t
 /* How often each node reads each unit: [unit * nodes + node]. The caller's to free. */
 unsigned *made_reads(const struct made *made);
 
+/* The sums over a plan. */
+struct made_totals {
+	uint64_t units, bytes;            /* of the data set */
+	uint64_t kept;                    /* units with a copy somewhere */
+	uint64_t copies, copies_bytes;    /* all copies, the first ones too */
+	uint64_t reads, local, elsewhere; /* records of units over the epochs: all; with a copy on
+					     the reader's node; on other nodes only */
+};
+struct made_totals made_total(const struct made *made);
+
 #endif

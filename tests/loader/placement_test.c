@@ -39,10 +39,10 @@ static double coverage(enum placement_kind kind, uint32_t nodes, double *local)
 {
 	enum { RECORDS = 6400 };
 	struct made made = {.spec = {.epochs = 90, .kind = kind, .readers_memory = 4 << 20}};
-	struct placement_totals totals;
+	struct made_totals totals;
 
 	made_shuffled(&made, RECORDS, nodes, UINT64_C(1000) * RECORDS / nodes);
-	placement_total(made.plan, &totals);
+	totals = made_total(&made);
 	assert_true(totals.units == RECORDS);
 	assert_true(totals.reads == 90 * RECORDS);
 	placement_free(made.plan);
@@ -81,7 +81,7 @@ static void
 global_when_sizes_differ_and_a_unit_a_node_is_spare_then_every_unit_is_kept(void **state)
 {
 	enum { RECORDS = 2000 };
-	struct placement_totals totals;
+	struct made_totals totals;
 	uint64_t bytes = 0;
 
 	(void)state;
@@ -92,7 +92,7 @@ global_when_sizes_differ_and_a_unit_a_node_is_spare_then_every_unit_is_kept(void
 			.spec = {.epochs = 6, .bytes_of = odd_bytes, .context = &odd_seed}};
 
 		made_shuffled(&made, RECORDS, nodes, bytes / nodes + 1 + 1500);
-		placement_total(made.plan, &totals);
+		totals = made_total(&made);
 		assert_true(totals.bytes == bytes);
 		assert_true(totals.kept == RECORDS);
 		placement_free(made.plan);
@@ -138,7 +138,7 @@ static void assert_readers(const struct made *made, const unsigned *reads)
 {
 	uint16_t room[PLACEMENT_READS_MOST];
 
-	for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
+	for (uint64_t unit = 0; unit < placement_spec_units(&made->spec); unit++) {
 		const uint16_t *readers = placement_readers(made->plan, unit, room);
 
 		for (uint32_t node = 0; node < made->spec.nodes; node++) {
@@ -155,9 +155,9 @@ static void assert_readers(const struct made *made, const unsigned *reads)
 static void assert_rooms(const struct made *made)
 {
 	uint64_t used[NODES_MOST * PLACEMENT_TIERS_MOST] = {0}, copies = 0, kept = 0;
-	struct placement_totals totals;
+	struct made_totals totals;
 
-	for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
+	for (uint64_t unit = 0; unit < placement_spec_units(&made->spec); unit++) {
 		struct placement_holder holders[NODES_MOST];
 		unsigned n = placement_holders(made->plan, unit, holders, NODES_MOST);
 
@@ -176,11 +176,11 @@ static void assert_rooms(const struct made *made)
 	}
 	for (uint32_t i = 0; i < made->spec.nodes * made->spec.tiers; i++)
 		assert_true(used[i] <= made->room[i]);
-	placement_total(made->plan, &totals);
+	totals = made_total(made);
 	assert_true(totals.copies == copies && totals.kept == kept);
 	assert_true(totals.local + totals.elsewhere <= totals.reads);
 	for (uint16_t node = 0; node < made->spec.nodes; node++)
-		for (uint64_t unit = 0; unit < placement_units(made->plan); unit++)
+		for (uint64_t unit = 0; unit < placement_spec_units(&made->spec); unit++)
 			copies -= placement_tier(made->plan, node, unit) >= 0;
 	assert_true(copies == 0);
 }
@@ -193,7 +193,7 @@ static void assert_nobody_is_left_out(const struct made *made)
 
 	for (uint32_t i = 0; i < made->spec.nodes * made->spec.tiers; i++)
 		free_room += made->room[i];
-	for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
+	for (uint64_t unit = 0; unit < placement_spec_units(&made->spec); unit++) {
 		uint64_t bytes = odd_bytes(&odd_seed, unit);
 
 		if (placement_holders(made->plan, unit, holders, 1))
@@ -230,7 +230,7 @@ static void assert_most_frequent(const struct made *made, const unsigned *reads,
 {
 	unsigned least_kept = UINT32_MAX, most_left = 0;
 
-	for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
+	for (uint64_t unit = 0; unit < placement_spec_units(&made->spec); unit++) {
 		unsigned count = reads[unit * made->spec.nodes + node];
 
 		if (placement_tier(made->plan, node, unit) < 0)
@@ -313,11 +313,11 @@ static void next_when_walked_forward_then_the_same(void **state)
 
 		draw_case(&made, &seed, PLACEMENT_GLOBAL);
 		positions = order_batches(order) * order->spec.batch;
-		if (!placement_units(made.plan) || !positions) {
+		if (!placement_spec_units(&made.spec) || !positions) {
 			placement_free(made.plan);
 			continue;
 		}
-		unit = random_below(&seed, placement_units(made.plan));
+		unit = random_below(&seed, placement_spec_units(&made.spec));
 		from = random_below(&seed, made.spec.epochs * positions);
 		node = (uint16_t)random_below(&seed, made.spec.nodes + 1u);
 		if (node == made.spec.nodes)
@@ -390,11 +390,11 @@ static void reads_when_as_many_as_can_be_then_planned(void **state)
 {
 	enum { RECORDS = 130, UNIT = 64, NODES = 3 };
 	struct made made = {.spec = {.epochs = PLACEMENT_READS_MOST / UNIT, .unit_records = UNIT}};
-	struct placement_totals totals;
+	struct made_totals totals;
 
 	(void)state;
 	made_shuffled(&made, RECORDS, NODES, 1000);
-	placement_total(made.plan, &totals);
+	totals = made_total(&made);
 	assert_true(totals.units == 3 && totals.kept == 3 && totals.copies == 3);
 	assert_true(totals.reads == UINT64_C(64) * RECORDS);
 	placement_free(made.plan);
