@@ -10,18 +10,17 @@
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_wait.h"
+#include "mpi/stage_reader.h"
 #include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-enum { NFS_MAGIC = 0x6969, PIECE = 1 << 30 /* bytes of one call */ };
+enum { PIECE = 1 << 30 /* bytes of one call */ };
 
 RANK_STATIC MPI_File file = MPI_FILE_NULL;
 RANK_STATIC char *path; /* of the file, while it is open */
@@ -94,28 +93,9 @@ static int sharing_collect(const void *bytes, size_t length, void **all, size_t 
 
 static int sharing_open(const char *name)
 {
-	const struct mpi_job *job = mpi_job_get();
-	struct statfs fs;
-	char *prefixed;
-	int nfs = !statfs(name, &fs) && fs.f_type == NFS_MAGIC, rc;
-
-	mpi_bcast(&nfs, 1, MPI_INT, 0, job->all);
-	if (asprintf(&prefixed, "%s%s", nfs ? "ufs:" : "", name) < 0)
-		prefixed = NULL;
 	path = strdup(name);
-	/* Either all ranks enter the collective call, or none. */
-	rc = mpi_agree(job->all, prefixed && path ? 0 : ENOMEM, NULL);
-	if (!rc) {
-		rc = MPI_File_open(job->all, prefixed, MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
-		/* Only after a failure: MPI_Error_class may fail, too, and then a file that is open
-		 * must still be closed. */
-		if (rc != MPI_SUCCESS) {
-			file = MPI_FILE_NULL;
-			rc = mpi_error_code(rc);
-		}
-	}
-	free(prefixed);
-	return rc;
+	return mpi_file_open(mpi_job_get()->all, name, MPI_MODE_WRONLY, MPI_INFO_NULL,
+			     path ? 0 : ENOMEM, &file);
 }
 
 /* ROMIO has one error for many reasons. A plain write tells the reason, or succeeds. */

@@ -7,6 +7,7 @@
 #include "env/staged.h"
 #include "format/layout.h"
 #include "format/meta.h"
+#include "mpi/stage_source.h"
 #include "util/checked.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
@@ -165,19 +166,6 @@ int server_set_join(struct server *server, int fd, const struct identity *identi
 	return set_make(server, fd, identity, found);
 }
 
-/* Opens the file of a data set that is named as for mdb_env_open(), or directly. */
-static int file_open(const char *path)
-{
-	static const char *const names[] = {"/data.mdb", "/data.mdb.zst", ""};
-	char name[SERVER_PATH];
-	int fd = -1;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && fd < 0; i++)
-		if (snprintf(name, sizeof(name), "%s%s", path, names[i]) < (int)sizeof(name))
-			fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	return fd;
-}
-
 /* Finds the set of a file that was named before, by this path or another. Returns NULL if there is
  * none. */
 static struct server_set *named_before(const struct server *server, int fd)
@@ -196,10 +184,11 @@ static struct server_set *named_before(const struct server *server, int fd)
 int server_set_open(struct server *server, const char *path)
 {
 	struct server_set *set;
-	int fd = file_open(path), rc;
+	char *name;
+	int fd, rc = stage_file_open(path, &fd, &name);
 
-	if (fd < 0) {
-		rc = errno;
+	free(name);
+	if (rc) {
 		server_sets_starve(server);
 		return rc;
 	}

@@ -171,13 +171,12 @@ static int stage_directory_create(struct stage_target *target)
 	return fchmod(target->fd, mode) ? errno : 0;
 }
 
-/* As struct stage_target_ops says, for copies and parts. stage_directory_open() is a join() after
- * the naming. */
-static int stage_directory_open(struct stage_target *target)
+/* As struct stage_target_ops says, for copies and parts. */
+static int stage_directory_join(struct stage_target *target)
 {
-	int rc = places_open(target, false);
+	int rc = target->there ? 0 : places_open(target, false);
 
-	if (rc)
+	if (rc || target->there)
 		return rc;
 	target->fd = openat(target->place.fd, target->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	return target->fd < 0 ? errno : guarded_file(target->fd);
@@ -185,22 +184,13 @@ static int stage_directory_open(struct stage_target *target)
 
 static int copy_make(struct stage_target *target)
 {
-	int rc = copy_name(target);
+	int rc;
 
-	if (rc)
-		return rc;
 	target->there = is_there(target);
 	if (target->there)
 		return 0;
 	rc = stage_directory_create(target);
 	return rc ? rc : stage_directory_allocate(target, 0, target->source->original.identity.size);
-}
-
-static int copy_join(struct stage_target *target)
-{
-	int rc = target->there ? 0 : copy_name(target);
-
-	return rc || target->there ? rc : stage_directory_open(target);
 }
 
 static int copy_put(struct stage_target *target, uint64_t offset, const void *bytes,
@@ -275,8 +265,9 @@ static void stage_directory_close(struct stage_target *target)
 
 const struct stage_target_ops stage_directory = {
 	.spread = true,
+	.name = copy_name,
 	.make = copy_make,
-	.join = copy_join,
+	.join = stage_directory_join,
 	.put = copy_put,
 	.settle = stage_directory_settle,
 	.show = copy_show,
@@ -337,10 +328,8 @@ static int parts_make(struct stage_target *target)
 {
 	struct part_identity identity = part_of(target);
 	struct part_file part;
-	int rc = part_name(target);
+	int rc;
 
-	if (rc)
-		return rc;
 	target->there = !part_file_open(&part, target->options->directory, &identity);
 	if (target->there) {
 		part_file_close(&part);
@@ -348,13 +337,6 @@ static int parts_make(struct stage_target *target)
 	}
 	rc = stage_directory_create(target);
 	return rc ? rc : part_allocate(target);
-}
-
-static int parts_join(struct stage_target *target)
-{
-	int rc = target->there ? 0 : part_name(target);
-
-	return rc || target->there ? rc : stage_directory_open(target);
 }
 
 static int parts_put(struct stage_target *target, uint64_t offset, const void *bytes,
@@ -382,8 +364,9 @@ static int parts_show(struct stage_target *target)
 }
 
 const struct stage_target_ops stage_parts = {
+	.name = part_name,
 	.make = parts_make,
-	.join = parts_join,
+	.join = stage_directory_join,
 	.put = parts_put,
 	.settle = stage_directory_settle,
 	.show = parts_show,

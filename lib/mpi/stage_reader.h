@@ -61,6 +61,10 @@ struct stage_reader {
 	int error;
 };
 
+/* Opens a file by MPI-IO unless a rank has an error in `rc`. Collective over comm. The code is agreed
+ * up to the call of MPI. After an error, *file is MPI_FILE_NULL if it was before. */
+int mpi_file_open(MPI_Comm comm, const char *path, int mode, MPI_Info info, int rc, MPI_File *file);
+
 extern const struct stage_reader_ops stage_reader_posix, stage_reader_mpiio,
 	stage_reader_collective;
 

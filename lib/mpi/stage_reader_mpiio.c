@@ -167,38 +167,44 @@ static int unpacker_open(struct stage_reader *reader, const struct stage_source 
 	return rc ? rc : io_open_container(&reader->io, &reader->frames.io, &options);
 }
 
+int mpi_file_open(MPI_Comm comm, const char *path, int mode, MPI_Info info, int rc, MPI_File *file)
+{
+	struct statfs fs;
+	char *name = NULL;
+	int nfs = !statfs(path, &fs) && fs.f_type == NFS_MAGIC;
+	int told = mpi_error_code(mpi_bcast(&nfs, 1, MPI_INT, 0, comm));
+
+	if (asprintf(&name, "%s%s", nfs ? "ufs:" : "", path) < 0) {
+		name = NULL;
+		rc = rc ? rc : ENOMEM;
+	}
+	/* Either all ranks enter the collective call, or none. */
+	rc = mpi_agree(comm, told ? told : rc, NULL);
+	if (!rc) {
+		rc = MPI_File_open(comm, name, mode, info, file);
+		/* Only after a failure: MPI_Error_class may fail, too, and then a file that is open
+		 * must still be closed. */
+		if (rc != MPI_SUCCESS) {
+			*file = MPI_FILE_NULL;
+			rc = mpi_error_code(rc);
+		}
+	}
+	free(name);
+	return rc;
+}
+
 static int file_open(struct stage_reader *reader, const struct stage_source *source,
 		     const char *hints)
 {
-	struct statfs fs;
 	MPI_Info info = MPI_INFO_NULL;
-	char *name = NULL;
-	int nfs, rc, told;
+	int rc = mpi_error_code(MPI_Info_create(&info));
 
-	nfs = !fstatfs(source->fd, &fs) && fs.f_type == NFS_MAGIC;
-	told = mpi_error_code(mpi_bcast(&nfs, 1, MPI_INT, 0, reader->comm));
-	rc = mpi_error_code(MPI_Info_create(&info));
 	/* Even if ROMIO_HINTS names a file that says otherwise. */
 	if (!rc)
 		rc = mpi_error_code(MPI_Info_set(info, "romio_cb_read", "automatic"));
 	if (!rc)
 		rc = hints_parse(hints, info);
-	if (!rc && asprintf(&name, "%s%s", nfs ? "ufs:" : "", source->path) < 0) {
-		name = NULL;
-		rc = ENOMEM;
-	}
-	/* Either all ranks enter the collective call, or none. */
-	rc = mpi_agree(reader->comm, told ? told : rc, NULL);
-	if (!rc) {
-		rc = MPI_File_open(reader->comm, name, MPI_MODE_RDONLY, info, &reader->file);
-		/* Only after a failure: MPI_Error_class may fail, too, and then a file that is open
-		 * must still be closed. */
-		if (rc != MPI_SUCCESS) {
-			reader->file = MPI_FILE_NULL;
-			rc = mpi_error_code(rc);
-		}
-	}
-	free(name);
+	rc = mpi_file_open(reader->comm, source->path, MPI_MODE_RDONLY, info, rc, &reader->file);
 	if (info != MPI_INFO_NULL)
 		MPI_Info_free(&info);
 	return rc || !source->unpacked ? rc : unpacker_open(reader, source);

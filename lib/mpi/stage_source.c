@@ -20,25 +20,37 @@
 #include <unistd.h>
 
 /* An environment's directory holds one of the two files; any other path is the file itself. */
-static int open_file(struct stage_source *source, const char *path)
+int stage_file_open(const char *path, int *fd, char **name)
 {
 	static const char *const names[] = {"/data.mdb", "/data.mdb.zst", ""};
-	struct stat st;
 	int rc = ENOENT;
 
+	*fd = -1;
+	*name = NULL;
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		free(source->path);
-		if (asprintf(&source->path, "%s%s", path, names[i]) < 0) {
-			source->path = NULL;
+		if (asprintf(name, "%s%s", path, names[i]) < 0) {
+			*name = NULL;
 			return ENOMEM;
 		}
-		source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		*fd = open(*name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		if (*fd >= 0)
+			return 0;
 		rc = errno;
+		free(*name);
+		*name = NULL;
 		/* With a name behind it, a path may be too long. */
-		if (source->fd >= 0 || (rc != ENOENT && rc != ENOTDIR && rc != ENAMETOOLONG))
+		if (rc != ENOENT && rc != ENOTDIR && rc != ENAMETOOLONG)
 			break;
 	}
-	if (source->fd < 0)
+	return rc;
+}
+
+static int open_file(struct stage_source *source, const char *path)
+{
+	struct stat st;
+	int rc = stage_file_open(path, &source->fd, &source->path);
+
+	if (rc)
 		return rc;
 	if (fstat(source->fd, &st))
 		return errno;

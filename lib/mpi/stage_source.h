@@ -25,6 +25,10 @@ struct stage_source {
 	int rank;
 };
 
+/* Opens the data file or container that `path` names, as mdb_env_open() or directly. Returns 0 and
+ * its own name, malloc'ed; or an errno, with -1 and NULL. */
+int stage_file_open(const char *path, int *fd, char **name);
+
 /* Opens what `path` leads to, and checks that all ranks have the same file. Rank 0 alone reads its
  * meta pages. `unpack`: the data in a container is wanted. Collective over the job; the code is
  * this rank's own, to be agreed on: 0, ESTALE, MDB_INVALID, MDB_VERSION_MISMATCH, MDB_CORRUPTED or

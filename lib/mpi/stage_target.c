@@ -44,10 +44,10 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
 	const struct mpi_place *at = &target->job->place;
 	bool one = target->options->target == LMDBIO_STAGE_SHARED;
 	MPI_Comm comm = target->job->all;
-	int there, counted, rc = 0;
+	int there, counted, rc = run(target->ops->name, target);
 
 	target->maker = one ? !at->rank : !at->node_rank;
-	if (target->maker)
+	if (!rc && target->maker)
 		rc = run(target->ops->make, target);
 	rc = mpi_agree(comm, rc, failed);
 	if (rc)

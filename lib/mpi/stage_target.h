@@ -21,6 +21,8 @@ struct stage_target;
  * is the rank's own. NULL: there is nothing to do. */
 struct stage_target_ops {
 	bool spread; /* every node needs every byte, unless one place is for all nodes */
+	/* Every rank names its node's place, before the maker makes it. */
+	int (*name)(struct stage_target *target);
 	/* The maker is the first rank of the node (of the job, if there is one copy). It makes the
 	 * place, or finds that it is filled already: target->there. No other rank calls it. */
 	int (*make)(struct stage_target *target);
