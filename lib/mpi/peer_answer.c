@@ -14,11 +14,14 @@
 #include <string.h>
 
 struct peer_answer {
-	struct peer_answer *next;
+	struct peer_answer *next,
+		*next_read; /* among all answers; among those to read from the disk */
 	struct exchange_debt debt;
 	bool urged;
-	uint64_t sum; /* talk_sum() of the question */
-	struct peer_read read;
+	bool reads, done; /* a thread reads the disk for it, or has; under the job lock */
+	uint64_t sum;     /* talk_sum() of the question */
+	int n;
+	struct tier_fetch each[PEER_ASKS];
 };
 
 /* Whether all records that can be had of the units are here. A unit that was not read yet is read
@@ -28,8 +31,8 @@ static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 	bool urged = answer->urged, ready = true;
 
 	answer->urged = true;
-	for (int i = 0; i < answer->read.n; i++) {
-		uint64_t record = answer->read.each[i].record;
+	for (int i = 0; i < answer->n; i++) {
+		uint64_t record = answer->each[i].record;
 		uint64_t number = peer_store_unit(&job->store, record);
 		const struct peer_unit *unit = &job->store.at[number];
 
@@ -52,8 +55,8 @@ static bool is_on_disk(const struct peer_job *job, const struct peer_answer *ans
 {
 	const struct peer_store *store = &job->store;
 
-	for (int i = 0; i < answer->read.n; i++) {
-		uint64_t record = answer->read.each[i].record;
+	for (int i = 0; i < answer->n; i++) {
+		uint64_t record = answer->each[i].record;
 
 		if (store->at[peer_store_unit(store, record)].on_disk &&
 		    !peer_store_holds(store, record))
@@ -64,10 +67,10 @@ static bool is_on_disk(const struct peer_job *job, const struct peer_answer *ans
 
 /* --- from the disk ---------------------------------------------------------------------------- */
 
-static void read_each(struct peer_job *job, struct peer_read *read)
+static void read_each(struct peer_job *job, struct peer_answer *answer)
 {
-	for (int i = 0; i < read->n; i++) {
-		struct tier_fetch *fetch = &read->each[i];
+	for (int i = 0; i < answer->n; i++) {
+		struct tier_fetch *fetch = &answer->each[i];
 
 		fetch->error = peer_store_take(&job->store, fetch->record, &fetch->found);
 		if (fetch->error == ENOENT)
@@ -79,29 +82,28 @@ static void read_each(struct peer_job *job, struct peer_read *read)
 static uint64_t disk_step(void *owner)
 {
 	struct peer_job *job = owner;
-	struct peer_read *read = job->disks.first;
+	struct peer_answer *answer = job->disks.first;
 
-	if (!read)
+	if (!answer)
 		return CLOCK_NEVER;
-	job->disks.first = read->next;
+	job->disks.first = answer->next_read;
 	if (!job->disks.first)
 		job->disks.last = &job->disks.first;
 	pthread_mutex_unlock(&job->lock);
-	read_each(job, read);
+	read_each(job, answer);
 	pthread_mutex_lock(&job->lock);
-	read->done = true;
+	answer->done = true;
 	service_wake(job);
 	return 0;
 }
 
 const struct crew_work disk_work = {.name = "lmdbio-disk", .step = disk_step};
 
-static void disks_put(struct peer_job *job, struct peer_read *read)
+static void disks_put(struct peer_job *job, struct peer_answer *answer)
 {
-	read->next = NULL;
-	read->under_way = true;
-	*job->disks.last = read;
-	job->disks.last = &read->next;
+	answer->reads = true;
+	*job->disks.last = answer;
+	job->disks.last = &answer->next_read;
 	crew_wake(&job->disks.crew);
 }
 
@@ -115,13 +117,13 @@ int disks_start(struct peer_job *job)
 /* Whether the answer waits for nothing any more. Under the job lock. */
 static bool is_ready(struct peer_job *job, struct peer_answer *answer)
 {
-	if (answer->read.under_way)
-		return answer->read.done;
+	if (answer->reads)
+		return answer->done;
 	if (!units_are_here(job, answer))
 		return false;
 	if (!is_on_disk(job, answer))
 		return true;
-	disks_put(job, &answer->read);
+	disks_put(job, answer);
 	return false;
 }
 
@@ -134,12 +136,12 @@ static void answer_send(struct peer_job *job, struct peer_answer *answer)
 
 	for (const struct peer_answer *other = job->answers; other; other = other->next)
 		told.load++;
-	for (int i = 0; i < answer->read.n; i++) {
-		struct tier_fetch *fetch = &answer->read.each[i];
+	for (int i = 0; i < answer->n; i++) {
+		struct tier_fetch *fetch = &answer->each[i];
 		const struct tier_record *found = &fetch->found;
 		size_t length;
 
-		if (!answer->read.done)
+		if (!answer->done)
 			fetch->error = peer_store_take(&job->store, fetch->record, &fetch->found);
 		if (fetch->error)
 			fetch->found.memory = NULL;
@@ -158,8 +160,8 @@ static void answer_send(struct peer_job *job, struct peer_answer *answer)
 			job->counts.copies += length;
 	}
 	wire_answer(&job->wire, answer->debt.to, answer->debt.number, &told,
-		    told_length((uint32_t)answer->read.n), runs, n,
-		    exchange_sum(runs, n, answer->sum), answer);
+		    told_length((uint32_t)answer->n), runs, n, exchange_sum(runs, n, answer->sum),
+		    answer);
 }
 
 void answer_sent(void *owner, void *item)
@@ -167,8 +169,8 @@ void answer_sent(void *owner, void *item)
 	struct peer_answer *answer = item;
 
 	(void)owner;
-	for (int i = 0; i < answer->read.n; i++)
-		free(answer->read.each[i].found.memory);
+	for (int i = 0; i < answer->n; i++)
+		free(answer->each[i].found.memory);
 	free(answer);
 }
 
@@ -189,8 +191,8 @@ static void bits_send(struct peer_job *job, struct peer_answer *answer, int to, 
 	uint64_t *bits = malloc(words * sizeof(*bits) + 1);
 	struct exchange_run run = {(uint8_t *)bits, words * sizeof(*bits)};
 
-	answer->read.n = 1;
-	answer->read.each[0].found.memory = bits;
+	answer->n = 1;
+	answer->each[0].found.memory = bits;
 	for (size_t i = 0; i < words && bits; i++)
 		bits[i] = __atomic_load_n(&job->store.ready[i], __ATOMIC_ACQUIRE);
 	if (bits)
@@ -224,9 +226,9 @@ void answer_asked(void *owner, int from, uint64_t number, const void *text, size
 		bits_send(job, answer, from, number);
 		return;
 	}
-	answer->read.n = (int)talk.n;
+	answer->n = (int)talk.n;
 	for (uint32_t i = 0; i < talk.n; i++)
-		answer->read.each[i].record = talk.records[i];
+		answer->each[i].record = talk.records[i];
 	exchange_owe(&job->wire.exchange, &answer->debt, from, number, job->wire.now);
 	answer->next = job->answers;
 	job->answers = answer;

@@ -37,25 +37,16 @@ enum {
 static int rooms_share(const struct mpi_job *place, const uint64_t *room, uint64_t *rooms)
 {
 	int n = place->place.nodes * PLACES;
-	int64_t *least = malloc(2 * (size_t)n * sizeof(*least));
-	int rc = mpi_agree(place->all, least ? 0 : ENOMEM, NULL);
+	uint64_t *own = rooms + place->place.node * PLACES;
 
-	if (rc) {
-		free(least);
-		return rc;
-	}
 	for (int i = 0; i < n; i++)
-		least[i] = INT64_MAX;
+		rooms[i] = INT64_MAX;
 	for (int i = 0; i < PLACES; i++)
-		least[place->place.node * PLACES + i] =
-			(int64_t)(room[i] < INT64_MAX / 2 ? room[i] : INT64_MAX / 2);
-	least[place->place.node * PLACES + PLACE_DISK] -=
-		least[place->place.node * PLACES + PLACE_DISK] / PEER_SPARE;
-	rc = mpi_error_code(mpi_allreduce(least, least + n, n, MPI_INT64_T, MPI_MIN, place->all));
-	for (int i = 0; i < n; i++)
-		rooms[i] = (uint64_t)least[n + i];
-	free(least);
-	return rc;
+		own[i] = room[i] < INT64_MAX / 2 ? room[i] : INT64_MAX / 2;
+	own[PLACE_DISK] -= own[PLACE_DISK] / PEER_SPARE;
+	/* Signed, as in mpi_agree(). */
+	return mpi_error_code(
+		mpi_allreduce(MPI_IN_PLACE, rooms, n, MPI_INT64_T, MPI_MIN, place->all));
 }
 
 static uint32_t holder_rank(const struct stage_peers *peers, uint32_t node, uint64_t unit)

@@ -176,14 +176,6 @@ struct peer_wait {
 	unsigned left; /* questions; under the job lock */
 };
 
-/* Records that are read for another rank. */
-struct peer_read {
-	struct peer_read *next;
-	bool under_way, done; /* under the job's lock */
-	int n;
-	struct tier_fetch each[PEER_ASKS];
-};
-
 /* Neighbouring units that a thread reads, or is about to read. */
 struct peer_load {
 	struct peer_load *next;
@@ -224,8 +216,8 @@ struct peer_places {
 /* The threads that read the disk for other ranks. */
 struct peer_disks {
 	struct crew crew;
-	struct peer_read *first, **last; /* reads that no thread has begun; under the job lock */
-	bool owned;                      /* this job closes the disk; else it is the loader's */
+	struct peer_answer *first, **last; /* that no thread reads yet; under the job lock */
+	bool owned;                        /* this job closes the disk; else it is the loader's */
 };
 
 struct peer_counts {
