@@ -153,12 +153,14 @@ static void refuse(struct server_load *load)
 
 /* --- into the arena -------------------------------------------------------------------------- */
 
-static bool is_there(const struct server_load *load)
+uint64_t server_missing(const struct server_set *set, uint64_t chunk)
 {
-	uint64_t first = load->chunk * ARENA_BLOCKS, run;
-	uint64_t blocks = server_chunk_length(load->set, load->chunk) / ARENA_BLOCK;
+	uint64_t start = chunk * ARENA_BLOCKS, run, n, missing = 0;
+	uint64_t end = start + server_chunk_length(set, chunk) / ARENA_BLOCK;
 
-	return !arena_missing(load->set->arena, first, first + blocks, &run);
+	for (; (n = arena_missing(set->arena, start, end, &run)) > 0; start = run + n)
+		missing += n;
+	return missing;
 }
 
 /* Makes room for what is missing of a chunk before the chunk is fetched, because a fetch in vain is
@@ -166,15 +168,13 @@ static bool is_there(const struct server_load *load)
 static bool room_make(struct server_load *load, uint64_t now)
 {
 	struct server_set *set = load->set;
-	uint64_t start = load->chunk * ARENA_BLOCKS, run, n, missing = 0;
-	uint64_t end = start + server_chunk_length(set, load->chunk) / ARENA_BLOCK;
+	uint64_t missing;
 
 	if (load->reserved)
 		return true;
 	if (now < set->full_until)
 		return false;
-	for (; (n = arena_missing(set->arena, start, end, &run)) > 0; start = run + n)
-		missing += n;
+	missing = server_missing(set, load->chunk);
 	if (!missing || arena_reserve(set->arena, missing)) {
 		load->reserved = missing;
 		return true;
@@ -208,7 +208,7 @@ static void memory_prepare(struct server *server, const struct server_load *load
 static void place_take(struct server *server, struct server_load *load)
 {
 	struct arena *arena = load->set->arena;
-	uint64_t offset = load->chunk * ARENA_CHUNK, first = load->chunk * ARENA_BLOCKS, run;
+	uint64_t offset = load->chunk * ARENA_CHUNK;
 	uint64_t length = server_chunk_length(load->set, load->chunk),
 		 blocks = length / ARENA_BLOCK;
 
@@ -217,7 +217,7 @@ static void place_take(struct server *server, struct server_load *load)
 	    !arena_claim(arena, load->chunk))
 		return;
 	/* No process evicts a claimed chunk. */
-	if (arena_missing(arena, first, first + blocks, &run) == blocks)
+	if (server_missing(load->set, load->chunk) == blocks)
 		load->place = arena_place(arena, offset, length);
 	if (!load->place)
 		arena_release(arena, load->chunk);
@@ -456,7 +456,7 @@ static enum load_way way_now(struct server *server, struct server_load *load)
 	return full ? COMES_LATER : way;
 }
 
-/* Gives a load up that finds no memory for a buffer. Members and peers read the chunk
+/* Gives a load up that finds no room, or no memory for a buffer. Members and peers read the chunk
  * themselves. */
 static void load_drop(struct server *server, struct server_queue *queue, struct server_load *load)
 {
@@ -479,7 +479,8 @@ static bool queue_step(struct server *server, struct server_queue *queue, uint64
 	bool any = false;
 
 	for (; load && (server->reads < SERVER_READS || server->asks < SERVER_ASKS); load = next) {
-		bool there = is_there(load) && server_answer_there(server, load);
+		bool there = !server_missing(load->set, load->chunk) &&
+			     server_answer_there(server, load);
 		enum load_way way = there ? COMES_FROM_STORAGE : way_now(server, load);
 
 		next = load->next;
@@ -488,11 +489,8 @@ static bool queue_step(struct server *server, struct server_queue *queue, uint64
 		if (!there && !room_make(load, now) &&
 		    (!load->asks || !has_waited(load, now, room_for_asks))) {
 			if (server->ending ? !load->asks
-					   : load->urgent && has_waited(load, now, room_limit)) {
-				queue_remove(queue, load);
-				refuse(load);
-				load_free(server, load);
-			}
+					   : load->urgent && has_waited(load, now, room_limit))
+				load_drop(server, queue, load);
 			continue;
 		}
 		queue_remove(queue, load);

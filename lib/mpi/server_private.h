@@ -199,6 +199,8 @@ struct server_load *server_want(struct server *server, struct server_set *set, u
 				bool urgent);
 bool server_loads_step(struct server *server, uint64_t now); /* whether anything was done */
 bool server_is_idle(const struct server *server);
+/* Returns how many blocks of a chunk are not in the arena. */
+uint64_t server_missing(const struct server_set *set, uint64_t chunk);
 /* Returns a buffer for a chunk, or NULL without memory. The buffer that was given back last comes
  * first, because its pages are in memory. */
 struct server_buffer *server_buffer_take(struct server *server);

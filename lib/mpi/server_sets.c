@@ -249,15 +249,11 @@ bool server_sets_are_brought(const struct server *server)
 int server_sets_lack(const struct server *server)
 {
 	int rc = server_sets_failed(server);
-	uint64_t run;
 
 	for (const struct server_set *set = server->sets; set && !rc; set = set->next)
 		for (uint64_t chunk = 0; set->lasting && chunk < arena_chunks(set->arena); chunk++)
 			if (server_owner(set, chunk) == server->place.node &&
-			    arena_missing(set->arena, chunk * ARENA_BLOCKS,
-					  chunk * ARENA_BLOCKS +
-						  server_chunk_length(set, chunk) / ARENA_BLOCK,
-					  &run))
+			    server_missing(set, chunk))
 				return ENOSPC;
 	return rc;
 }
