@@ -70,7 +70,7 @@ static int wrap_create(const struct origin *origin, MDB_env **ret)
 	env = calloc(1, sizeof(*env));
 	if (!env)
 		return ENOMEM;
-	env->fd = env->data = -1;
+	env->fd = env->data = env->replaced.fd = -1;
 	env->maxdbs = DBI_CORE;
 	env->kind = HANDLE_ENV;
 	env->origin = origin;
@@ -208,16 +208,16 @@ static bool is_missing(int fd, unsigned flags)
 }
 
 /* Replaces *fd, the data file or container that `path` leads to, by the staged copy of the data
- * set, if one is wanted and there. Returns the descriptor that was replaced, or -1. */
-static int staged_take(MDB_env *env, const char *path, int *fd)
+ * set, if one is wanted and there. Returns whether it has. */
+static bool staged_take(MDB_env *env, const char *path, int *fd)
 {
 	const char *directory = settings_get()->staged;
 	struct staged_original original;
-	int copy, before = *fd, rc;
+	int copy, rc;
 
 	if (!directory)
-		return -1;
-	rc = staged_identify(before, &original);
+		return false;
+	rc = staged_identify(*fd, &original);
 	if (!rc)
 		rc = staged_open(directory, &original, &env->staged, &copy);
 	if (!rc && !(env->named = strdup(path))) {
@@ -230,10 +230,11 @@ static int staged_take(MDB_env *env, const char *path, int *fd)
 		if (settings_get()->verbose)
 			log_line("%s: no staged copy in %s: %s", path, directory,
 				 env->origin->call.mdb_strerror(rc));
-		return -1;
+		return false;
 	}
+	env_file_replaced(env, *fd, &original.identity);
 	*fd = copy;
-	return before;
+	return true;
 }
 
 /* The path by which the original opens a stand-in; malloc'ed, or NULL. For a directory's data file
@@ -257,11 +258,9 @@ unsigned env_origin_flags(const MDB_env *env, unsigned flags)
 /* Opens a container, and puts its stand-in into the loan. Keeps `container` or closes it. */
 static int container_open(MDB_env *env, const char *path, int container, struct origin_loan *loan)
 {
-	int before = staged_take(env, path, &container), rc;
+	int before = container, rc;
 
-	if (before >= 0)
-		close(before);
-	if (before == loan->fd)
+	if (staged_take(env, path, &container) && before == loan->fd)
 		loan->fd = -1;
 	rc = packed_open(&env->packed, container, path);
 	if (rc && container != loan->fd)
@@ -279,7 +278,7 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 {
 	char *name = env_data_path(path, flags);
 	struct file_metas look = {.newer = {.page_size = 0}};
-	int rc = 0, container = -1, before, fd;
+	int rc = 0, container = -1, fd;
 	bool missing;
 
 	if (!name)
@@ -302,12 +301,8 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		rc = packed_find(name, loan->fd, missing, &container);
 	if (!rc && container >= 0) {
 		rc = container_open(env, path, container, loan);
-	} else if (!rc && look.newer.page_size) {
-		before = staged_take(env, path, &loan->fd);
-		if (before >= 0)
-			close(before);
-		if (env->staged)
-			loan->path = env->staged;
+	} else if (!rc && look.newer.page_size && staged_take(env, path, &loan->fd)) {
+		loan->path = env->staged;
 	}
 	if (!rc && (env->packed || env->staged)) {
 		path = env->path = stand_in_path(env, flags);

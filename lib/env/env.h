@@ -116,6 +116,7 @@ struct MDB_env {
 	struct env_seen seen;
 	struct descriptor_kept
 		lock; /* the lock file of the first `orig`, which owns the descriptor */
+	struct descriptor_kept replaced; /* env_file_replaced() */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	struct later *later;   /* the data file is LMDB 1.0's; NULL: it is not */
@@ -241,6 +242,10 @@ static inline bool cursor_is_ours(const MDB_cursor *cursor)
 /* Closes the descriptor of a loan that the original has not taken, unless that would cost the program
  * locks. `rc`: of opening, which then keeps no descriptor. */
 void env_file_leave(struct origin_loan *loan, int rc);
+/* Closes the descriptor of a data file or container that a staged copy replaces. If the program has
+ * fcntl(2) locks on the file, the environment keeps the descriptor until it is closed itself, as
+ * LMDB does: to close any descriptor of a file drops all such locks. */
+void env_file_replaced(MDB_env *env, int fd, const struct identity *identity);
 /* Takes over a descriptor that is left in the loan. Records which files env->fd and the loan's
  * descriptor of the lock file lead to, and the newest snapshot that opening has found in the data
  * file. Returns 0 or errno. */

@@ -25,6 +25,14 @@ void env_file_leave(struct origin_loan *loan, int rc)
 	}
 }
 
+void env_file_replaced(MDB_env *env, int fd, const struct identity *identity)
+{
+	if (file_is_locked_here(fd))
+		env->replaced = (struct descriptor_kept){fd, identity->device, identity->inode};
+	else
+		close(fd);
+}
+
 int env_file_hold(MDB_env *env, const struct origin_loan *loan, uint64_t snapshot)
 {
 	struct descriptor_file file;
@@ -70,6 +78,7 @@ void env_file_release(MDB_env *env)
 void env_file_forget(MDB_env *env)
 {
 	packed_close(env->packed);
+	descriptor_kept_close(&env->replaced);
 	free(env->staged);
 	free(env->named);
 	env->packed = NULL;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -151,6 +152,41 @@ static void environment_is_written_to_is_the_original(void **state)
 	assert_int_equal(env_open(env, f->place.directory, 0, 0644), 0);
 	assert_int_equal(env->mode, ENV_FORWARDED);
 	env_close(env);
+}
+
+/* A process does not see its own locks, so a child looks. */
+static bool is_locked(const char *path)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		_exit(fd < 0 || fcntl(fd, F_GETLK, &lock) ? 2 : lock.l_type != F_UNLCK);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+	return WEXITSTATUS(status);
+}
+
+static void program_has_locks_on_the_data_file_keeps_them(void **state)
+{
+	struct fixture *f = *state;
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = open(f->place.data, O_RDWR | O_CLOEXEC), next = dup(fd);
+	MDB_env *env;
+
+	close(next);
+	assert_int_equal(fcntl(fd, F_SETLK, &lock), 0);
+	env = own_open(&f->place, 0, 0);
+	assert_true(env_has(env, "a-copy-:"));
+	assert_true(is_locked(f->place.data));
+	env_close(env);
+	assert_int_equal(dup(fd), next); /* the library has left none open */
+	close(next);
+	close(fd);
 }
 
 static void commit_makes_the_copy_another_state(void **state)
@@ -393,6 +429,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(data_file_itself_is_opened_reads_the_copy, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(program_has_locks_on_the_data_file_keeps_them,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(environment_is_written_to_is_the_original, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(commit_makes_the_copy_another_state, setup,
