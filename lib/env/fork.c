@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -193,11 +194,27 @@ static int open_inherited(const MDB_env *env, MDB_env **orig, int rc)
 	return rc;
 }
 
+/* Whether the name of the lock file leads to another file or none. The original would put its slots
+ * there, or make that file, and no writer that has the old one open would see them. */
+static bool lock_is_gone(const MDB_env *env)
+{
+	char *name = descriptor_is_kept(&env->lock) ? env_lock_path(env->path, env->flags) : NULL;
+	bool gone = false;
+	struct stat st;
+
+	if (name && stat(name, &st))
+		gone = errno == ENOENT;
+	else if (name)
+		gone = st.st_dev != env->lock.device || st.st_ino != env->lock.inode;
+	free(name);
+	return gone;
+}
+
 /* Opens the file again. Returns MDB_INVALID if its name leads to another file or none: reader slots
  * there would be of no use. */
 static int open_again(const MDB_env *env, MDB_env **orig)
 {
-	int fd, rc = origin_open(env, orig);
+	int fd, rc = !env->later && lock_is_gone(env) ? ENOENT : origin_open(env, orig);
 
 	if (rc > 0 && !env->later)
 		rc = open_inherited(env, orig, rc);

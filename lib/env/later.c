@@ -244,12 +244,11 @@ int later_lock(MDB_env *env)
 	struct readers *readers = NULL;
 	int rc = path ? env->origin->call.mdb_env_get_maxreaders(env->orig, &most) : ENOMEM;
 
-	if (!rc)
+	if (!rc && env->later->readers)
+		rc = readers_inherit(&readers, env->later->readers, path);
+	else if (!rc)
 		rc = readers_open(&readers, path, env->permissions, most,
 				  !(env->flags & MDB_NOTLS));
-	/* The forked child has another root directory or fewer privileges than its parent. */
-	if (rc > 0 && env->later->readers)
-		rc = readers_inherit(&readers, env->later->readers);
 	free(path);
 	if (!rc && readers)
 		rc = lock_share(env, readers);

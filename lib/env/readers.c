@@ -283,14 +283,19 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 }
 
 /* Opens the table of an inherited one's lock file. Under tables_lock. */
-static int table_inherit(struct table **ret, const struct table *parents)
+static int table_inherit(struct table **ret, const struct table *parents, const char *path)
 {
-	struct table *table = table_find(parents->device, parents->inode);
-	int fd;
+	struct stat st;
+	int fd, rc = ENOENT;
 
-	if (table) {
-		table->users++;
-		*ret = table;
+	/* No writer sees slots in a lock file that has taken the old one's name. */
+	if (!stat(path, &st) && st.st_dev == parents->device && st.st_ino == parents->inode)
+		rc = table_open(ret, path, 0600, parents->most);
+	if (rc <= 0)
+		return rc;
+	*ret = table_find(parents->device, parents->inode);
+	if (*ret) {
+		(*ret)->users++;
 		return 0;
 	}
 	if (!is_kept(parents))
@@ -319,7 +324,7 @@ static void thread_gives(void *slot)
 		own->pid = 0;
 }
 
-/* As readers_open(). `parents`: open its lock file, not `path`. */
+/* As readers_open(). `parents`: open its lock file. */
 static int open_either(struct readers **ret, const char *path, const struct readers *parents,
 		       unsigned mode, unsigned most, bool threads)
 {
@@ -331,7 +336,7 @@ static int open_either(struct readers **ret, const char *path, const struct read
 		return ENOMEM;
 	*readers = (struct readers){.generation = fork_generation};
 	pthread_mutex_lock(&tables_lock);
-	rc = parents ? table_inherit(&readers->table, parents->table)
+	rc = parents ? table_inherit(&readers->table, parents->table, path)
 		     : table_open(&readers->table, path, mode, most);
 	pthread_mutex_unlock(&tables_lock);
 	if (rc) {
@@ -353,9 +358,9 @@ int readers_open(struct readers **ret, const char *path, unsigned mode, unsigned
 	return open_either(ret, path, NULL, mode, most, threads);
 }
 
-int readers_inherit(struct readers **ret, const struct readers *parents)
+int readers_inherit(struct readers **ret, const struct readers *parents, const char *path)
 {
-	return open_either(ret, NULL, parents, 0, 0, parents->threads);
+	return open_either(ret, path, parents, 0, 0, parents->threads);
 }
 
 int readers_share(struct readers *readers, uint64_t newest)

@@ -24,9 +24,9 @@ enum { READERS_DEFAULT = 126 };
  * be. Returns 0, MDB_INVALID, MDB_VERSION_MISMATCH or an errno. */
 int readers_open(struct readers **readers, const char *path, unsigned mode, unsigned most,
 		 bool threads);
-/* The same in a forked child, by the descriptor of its parent's lock file, whose path may lead
- * nowhere by now. */
-int readers_inherit(struct readers **readers, const struct readers *parents);
+/* The same in a forked child: its parent's lock file, by the inherited descriptor if the path leads
+ * nowhere by now, or to another file. */
+int readers_inherit(struct readers **readers, const struct readers *parents, const char *path);
 /* Writes the data file's newest transaction into a lock file that was just made, before the first
  * slot is taken. Returns 0 or an errno. */
 int readers_share(struct readers *readers, uint64_t newest);

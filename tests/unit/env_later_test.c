@@ -448,6 +448,27 @@ static void child_when_the_directory_has_moved_then_reads_with_a_slot(void **sta
 	env_close(env);
 }
 
+/* No writer that has the old lock file open would see the child in a new one. */
+static void child_when_the_lock_file_was_removed_then_reads_with_a_slot_in_the_old_one(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env = own_open(&f->place, 2, 0);
+	char lock[220];
+	int status;
+	pid_t pid;
+
+	snprintf(lock, sizeof(lock), "%s/lock.mdb", f->place.directory);
+	assert_int_equal(unlink(lock), 0);
+	pid = fork();
+	if (!pid)
+		_exit(!child_reads(env));
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(access(lock, F_OK), -1);
+	env_close(env);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -465,6 +486,7 @@ int main(void)
 		TEST(copy_when_a_pipe_is_full_then_eagain),
 		TEST(copy_when_a_meta_page_is_in_the_other_s_place_then_corrupted),
 		TEST(child_when_the_directory_has_moved_then_reads_with_a_slot),
+		TEST(child_when_the_lock_file_was_removed_then_reads_with_a_slot_in_the_old_one),
 	};
 
 	return cmocka_run_group_tests_name("environment on LMDB 1.0", tests, NULL, NULL);

@@ -446,6 +446,22 @@ static void fork_when_the_file_was_replaced_then_child_refuses(void **state)
 	lmdbio_orig_mdb_env_close(orig);
 }
 
+/* No writer that has the old lock file open would see the child in a new one. */
+static void fork_when_the_lock_file_was_removed_then_child_has_a_slot_in_the_old_one(void **state)
+{
+	struct fixture *f = *state;
+	char lock[220];
+
+	snprintf(lock, sizeof(lock), "%s/lock.mdb", f->place.directory);
+	f->env = own_open(&f->place, 2, MDB_NOTLS);
+	assert_int_equal(txn_begin(f->env, NULL, MDB_RDONLY, &f->txn), 0);
+	assert_int_equal(unlink(lock), 0);
+	assert_int_equal(in_process(child_reads_on, f), 0);
+	assert_int_equal(access(lock, F_OK), -1);
+	txn_abort(f->txn);
+	env_close(f->env);
+}
+
 static void resize_when_the_size_cannot_be_mapped_then_enomem_and_reads_on(void **state)
 {
 	const uint64_t most = UINT64_C(1) << 62;
@@ -504,6 +520,7 @@ int main(void)
 		TEST(fork_when_somebody_commits_then_child_cannot_hold_the_old_snapshot),
 		TEST(fork_when_transaction_was_reset_then_child_renews_it),
 		TEST(fork_when_the_file_was_replaced_then_child_refuses),
+		TEST(fork_when_the_lock_file_was_removed_then_child_has_a_slot_in_the_old_one),
 		TEST(resize_when_the_size_cannot_be_mapped_then_enomem_and_reads_on),
 	};
 

@@ -26,7 +26,7 @@ enum { FORMAT_AT = 4, NEWEST_AT = 8, COUNT_AT = 16, MUTEX_AT = 24, SLOTS_AT = 12
 
 struct fixture {
 	struct place place;
-	char lock[220];
+	char lock[220], gone[220];
 	struct readers *readers;
 };
 
@@ -410,8 +410,9 @@ static int read_inherited(const struct fixture *f)
 	struct reader_slot *slot = NULL, *other = NULL;
 	struct readers *mine, *second;
 
-	if (readers_inherit(&mine, f->readers) || readers_inherit(&second, f->readers) ||
-	    readers_take(mine, &slot) || readers_take(second, &other))
+	if (readers_inherit(&mine, f->readers, f->gone) ||
+	    readers_inherit(&second, f->readers, f->gone) || readers_take(mine, &slot) ||
+	    readers_take(second, &other))
 		return 1;
 	/* The parent's slot stays, and so does the file's newest transaction. */
 	if (readers_used(mine) != 3 || readers_pin(mine, slot) != 5)
@@ -427,16 +428,15 @@ static void inherit_when_the_path_is_gone_then_has_its_own_slots(void **state)
 	uint8_t bytes[SLOTS_AT + SLOT];
 	int dead = -1, status;
 	struct fixture f;
-	char path[220];
 	pid_t pid;
 
 	(void)state;
 	set_up(&f, 4, false);
 	assert_int_equal(readers_take(f.readers, &slot), 0);
 	readers_pin(f.readers, slot);
-	strcpy(path, f.lock);
+	strcpy(f.gone, f.lock);
 	strcpy(f.lock, f.place.data); /* the place removes a file of this name */
-	assert_int_equal(rename(path, f.lock), 0);
+	assert_int_equal(rename(f.gone, f.lock), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid)
