@@ -236,11 +236,22 @@ static int copy_show(struct stage_target *target)
 	return rc ? rc : place_sync(&target->place);
 }
 
+/* Whether another job has put its file in the place of this one, which had the name already. */
+static bool is_replaced(const struct stage_target *target, const char *name)
+{
+	struct stat own, named;
+
+	return !fstat(target->fd, &own) &&
+	       !fstatat(target->place.fd, name, &named, AT_SYMLINK_NOFOLLOW) &&
+	       (own.st_dev != named.st_dev || own.st_ino != named.st_ino);
+}
+
 static void stage_directory_undo(struct stage_target *target)
 {
-	if (target->fd >= 0)
-		(void)unlinkat(target->place.fd, target->partial ? target->partial : target->final,
-			       0);
+	const char *name = target->partial ? target->partial : target->final;
+
+	if (target->fd >= 0 && !is_replaced(target, name))
+		(void)unlinkat(target->place.fd, name, 0);
 	if (target->place.fd >= 0) /* the directory stays if anything else is in it */
 		(void)unlinkat(target->top.fd, target->name, AT_REMOVEDIR);
 	guarded_undo(&target->top);
@@ -248,7 +259,7 @@ static void stage_directory_undo(struct stage_target *target)
 
 static void copy_undo(struct stage_target *target)
 {
-	if (target->fd >= 0 && !target->partial)
+	if (target->fd >= 0 && !target->partial && !is_replaced(target, target->final))
 		staged_unseal(&target->place, target->final);
 	stage_directory_undo(target);
 }

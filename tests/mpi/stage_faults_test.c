@@ -16,6 +16,7 @@
 #include "env_fixture.h"
 
 #include "arena/arena.h"
+#include "mpi/stage_target.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -257,15 +258,69 @@ static void call_when_it_fails_in_a_staging_together_then_it_is_told_or_costs_no
 	calls_fail();
 }
 
+/* Shows a copy of the data set, lets another job replace it if `other`, and takes it away again.
+ * Returns whether a sealed copy is there then. */
+static bool undone(bool other)
+{
+	char directory[240], seal[600], copy[500], command[2100];
+	struct stage_source source = {.mode = 0644};
+	struct lmdbio_stage_options options = {.target = LMDBIO_STAGE_SHARED,
+					       .directory = directory};
+	struct mpi_job job = {0};
+	struct stage_target target = {.ops = &stage_directory,
+				      .source = &source,
+				      .options = &options,
+				      .job = &job,
+				      .fd = -1,
+				      .top.fd = -1,
+				      .place.fd = -1};
+	int fd = open(test.place.data, O_RDONLY | O_CLOEXEC);
+	bool copied;
+
+	snprintf(directory, sizeof(directory), "%s/staged", test.place.directory);
+	assert_int_equal(mkdir(directory, 0700), 0);
+	assert_int_equal(staged_identify(fd, &source.original), 0);
+	close(fd);
+	assert_int_equal(stage_directory.name(&target), 0);
+	assert_int_equal(stage_directory.make(&target), 0);
+	assert_int_equal(stage_directory.put(&target, 0, test.bytes, test.length), 0);
+	assert_int_equal(stage_directory.show(&target), 0);
+	snprintf(copy, sizeof(copy), "%s/%s/%s", directory, target.name, target.final);
+	snprintf(seal, sizeof(seal), "%s.seal", copy);
+	snprintf(command, sizeof(command), "cp '%s' '%s.other' && mv '%s.other' '%s'", copy, copy,
+		 copy, copy);
+	if (other)
+		assert_int_equal(system(command), 0);
+	stage_directory.undo(&target);
+	stage_directory.close(&target);
+	copied = !access(copy, F_OK);
+	assert_int_equal(!access(seal, F_OK), copied);
+	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
+	assert_int_equal(system(command), 0);
+	return copied;
+}
+
+static void copy_when_another_job_has_replaced_it_then_undo_leaves_it(void **state)
+{
+	(void)state;
+	assert_false(undone(false));
+	assert_true(undone(true));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_when_one_rank_has_none_then_all_ranks_return_the_same),
-		cmocka_unit_test(call_when_it_fails_in_a_staging_by_posix_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(
+			call_when_it_fails_in_a_staging_by_posix_then_it_is_told_or_costs_nothing),
 		cmocka_unit_test(call_when_it_fails_on_machines_then_it_is_told_or_costs_nothing),
-		cmocka_unit_test(call_when_it_fails_in_a_staging_by_turns_then_it_is_told_or_costs_nothing),
-		cmocka_unit_test(call_when_it_fails_in_a_staging_by_mpiio_then_it_is_told_or_costs_nothing),
-		cmocka_unit_test(call_when_it_fails_in_a_staging_together_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(
+			call_when_it_fails_in_a_staging_by_turns_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(
+			call_when_it_fails_in_a_staging_by_mpiio_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(
+			call_when_it_fails_in_a_staging_together_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(copy_when_another_job_has_replaced_it_then_undo_leaves_it),
 	};
 
 	return cmocka_run_group_tests(tests, set_begin, set_end);
