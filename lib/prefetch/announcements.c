@@ -14,7 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS_MAX = 1 << 20 };
+enum {
+	KEYS_MAX = 1 << 20,         /* of an announcement */
+	WAITING_MAX = 2 * KEYS_MAX, /* of all, but the first */
+	KEYS_OF_ONE = 8, /* keys that take as much memory as an announcement without any */
+};
 #define ENTRY_UNKNOWN UINT64_MAX
 #define ENTRY_NONE    (UINT64_MAX - 1) /* the page alone is wanted */
 #define ENTRY_FIRST   (UINT64_MAX - 2) /* the first entry below the page */
@@ -29,6 +33,7 @@ struct pending {
 
 struct announcement {
 	struct announcement *next;
+	size_t weight; /* its part of prefetch->waiting */
 	const struct snapshot *owner;
 	struct snapshot snapshot; /* a view that does not wait */
 	struct comparator order;
@@ -47,6 +52,18 @@ static void announcement_free(struct announcement *announcement)
 	free(announcement->ranges);
 	free(announcement->bytes);
 	free(announcement);
+}
+
+/* Takes an announcement out of the list, and frees it. */
+static void announcement_end(struct prefetch *prefetch, struct announcement **link)
+{
+	struct announcement *announcement = *link;
+
+	*link = announcement->next;
+	if (!*link)
+		prefetch->announcements_end = link;
+	prefetch->waiting -= announcement->weight;
+	announcement_free(announcement);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -217,8 +234,7 @@ bool announcements_advance(struct prefetch *prefetch)
 		if (announcement->asked < announcement->wanted)
 			return busy;
 		if (!announcement->left) {
-			*link = announcement->next;
-			announcement_free(announcement);
+			announcement_end(prefetch, link);
 			continue;
 		}
 		if (announcement->landed != prefetch->engine.landed || announcement->moved) {
@@ -240,8 +256,7 @@ bool announcements_settle(struct prefetch *prefetch)
 
 		if (announcement->asked < announcement->wanted)
 			return true;
-		*link = announcement->next;
-		announcement_free(announcement);
+		announcement_end(prefetch, link);
 	}
 	prefetch_announce(prefetch);
 	return false;
@@ -256,8 +271,7 @@ void announcements_free(struct prefetch *prefetch, const struct snapshot *owner)
 			link = &announcement->next;
 			continue;
 		}
-		*link = announcement->next;
-		announcement_free(announcement);
+		announcement_end(prefetch, link);
 	}
 }
 
@@ -312,11 +326,28 @@ static struct announcement *announcement_of_keys(struct snapshot *snapshot, cons
 	return announcement;
 }
 
+/* Puts an announcement behind the others. Returns false, and frees it, if too many keys wait: the
+ * program announces them faster than storage gives their records. Under the prefetch lock. */
+static bool announcement_add(struct prefetch *prefetch, struct announcement *announcement)
+{
+	announcement->weight = announcement->left + KEYS_OF_ONE;
+	if (prefetch->waiting && prefetch->waiting + announcement->weight > WAITING_MAX) {
+		announcement_free(announcement);
+		return false;
+	}
+	if (!prefetch->announcements)
+		prefetch->announcements_end = &prefetch->announcements;
+	*prefetch->announcements_end = announcement;
+	prefetch->announcements_end = &announcement->next;
+	prefetch->waiting += announcement->weight;
+	return true;
+}
+
 /* Gives an announcement, or NULL, to the prefetch thread. Returns 0 or an errno. */
 static int announcement_put(struct prefetch *prefetch, const struct tree *tree,
 			    struct announcement *announcement)
 {
-	struct announcement **link;
+	size_t keys = announcement ? announcement->left : 0;
 	int rc;
 
 	if (!announcement)
@@ -327,12 +358,9 @@ static int announcement_put(struct prefetch *prefetch, const struct tree *tree,
 	rc = prefetch_wake(prefetch);
 	if (rc) {
 		announcement_free(announcement);
-	} else {
-		for (link = &prefetch->announcements; *link; link = &(*link)->next)
-			;
-		*link = announcement;
+	} else if (announcement_add(prefetch, announcement)) {
 		atomic_store(&prefetch->owned, true);
-		prefetch->keys += announcement->left;
+		prefetch->keys += keys;
 		prefetch_announce(prefetch);
 	}
 	pthread_mutex_unlock(&prefetch->lock);

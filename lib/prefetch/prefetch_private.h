@@ -147,7 +147,9 @@ struct prefetch {
 	pthread_mutex_t lock;          /* guards all below */
 	struct crew crew;              /* the prefetch thread, from the first look-ahead on */
 	struct stream *streams[PREFETCH_STREAMS];
-	struct announcement *announcements;
+	struct announcement *announcements,
+		**announcements_end; /* the latter unless there are none */
+	size_t waiting; /* keys of these, and what each announcement takes beside them */
 	struct ahead engine;
 	uint64_t
 		rest_at; /* clock_now(): when to give up threads and memory which nothing has needed

@@ -169,27 +169,61 @@ static void range_when_its_transaction_ends_then_the_rest_is_left(void **state)
 	assert_in_range(bytes_read(), 1, AHEAD + 4 * ARENA_CHUNK);
 }
 
-/* Announces n records, in a process that reads what it announces and has 4 MiB of memory. */
+/* Announces the first n records, in a process that has 4 MiB of memory. */
 static void hint_begin(unsigned n)
 {
 	char text[RECORDS_BIG][16];
 	MDB_val keys[RECORDS_BIG];
 
 	f.store.options.budget = 4 << 20;
-	snapshot_serve(&f.snapshot, 1);
 	for (unsigned i = 0; i < n; i++)
 		key_make(text[i], &keys[i], i);
 	assert_int_equal(prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, keys, n), 0);
 }
 
-/* Announces the first n records. Returns the bytes that this has read. */
+/* The same in a process that reads what it announces. Returns the bytes that this has read. */
 static uint64_t hint(unsigned n)
 {
 	uint64_t before = bytes_read();
 
+	snapshot_serve(&f.snapshot, 1);
 	hint_begin(n);
 	assert_comes_to_rest();
 	return bytes_read() - before;
+}
+
+static void hints_when_they_come_before_the_first_read_then_only_what_memory_keeps(void **state)
+{
+	(void)state;
+	hint_begin(RECORDS_BIG);
+	assert_comes_to_rest();
+	assert_in_range(bytes_read(), 3 << 20, 5 << 20);
+}
+
+/* No announcement ends while the thread waits for a read. */
+static void hints_when_very_many_wait_then_further_ones_are_dropped(void **state)
+{
+	enum { MANY = 400000 };
+	size_t most = 0;
+	char text[16];
+	MDB_val key;
+
+	(void)state;
+	f.hold_at = 1;
+	key_make(text, &key, 0);
+	for (unsigned i = 0; i < MANY; i++) {
+		assert_int_equal(
+			prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, &key, 1), 0);
+		if (!i)
+			assert_int_equal(sem_wait(&f.held), 0);
+		if (most < f.prefetch->waiting)
+			most = f.prefetch->waiting;
+	}
+	assert_in_range(most, 1 << 20, 4 << 20);
+	sem_post(&f.go);
+	assert_comes_to_rest();
+	assert_int_equal(f.prefetch->waiting, 0);
+	assert_null(f.prefetch->announcements);
 }
 
 static void hints_when_memory_keeps_some_records_then_these_are_read(void **state)
@@ -207,6 +241,7 @@ static void child_when_its_parents_hints_were_dropped_then_it_counts_from_the_st
 
 	(void)state;
 	f.hold_at = 4;
+	snapshot_serve(&f.snapshot, 1);
 	hint_begin(RECORDS_BIG);
 	assert_int_equal(sem_wait(&f.held), 0);
 	prefetch_hold(f.prefetch, true);
@@ -388,6 +423,12 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			range_when_its_transaction_ends_then_the_rest_is_left, setup_longer,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			hints_when_they_come_before_the_first_read_then_only_what_memory_keeps,
+			setup_big, teardown),
+		cmocka_unit_test_setup_teardown(
+			hints_when_very_many_wait_then_further_ones_are_dropped, setup_big,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			hints_when_memory_keeps_some_records_then_these_are_read, setup_big,
