@@ -77,7 +77,8 @@ struct lookups {
 	struct lookup each[LOOKUPS];
 	unsigned next;     /* the series to replace next */
 	bool shared;       /* threads may share the transaction (MDB_NOTLS) */
-	_Atomic bool busy; /* if so: a thread uses these lookups */
+	_Atomic unsigned busy; /* if so, a thread uses these lookups: fork_generation of its
+				  process, plus one; 0: none */
 };
 
 /* State that all cursors of one transaction share. */

@@ -3,6 +3,8 @@
  * record. */
 #include "cursor/cursor_private.h"
 
+#include "util/at_fork.h"
+
 #include <stdatomic.h>
 
 enum { STEP_MOST = 4096 }; /* entries; a longer distance is no step */
@@ -105,12 +107,14 @@ void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct com
 		snapshot->watch->missed(snapshot->watch, snapshot, tree, order, key);
 		atomic_store_explicit(&snapshot->view.misses, 0, memory_order_relaxed);
 	}
-	/* Lookups of another thread at the same time are not counted. Where no threads share the
-	 * transaction the exchange would cost a lookup of cached data 2 %. */
+	/* Lookups of another thread at the same time are not counted, unless it is one that a forked
+	 * child does not have. Where no threads share the transaction the exchange would cost a
+	 * lookup of cached data 2 %. */
 	if (snapshot->lookups->shared &&
-	    atomic_exchange_explicit(&snapshot->lookups->busy, true, memory_order_acquire))
+	    atomic_exchange_explicit(&snapshot->lookups->busy, fork_generation + 1,
+				     memory_order_acquire) == fork_generation + 1)
 		return;
 	take(snapshot, tree, order, key, place);
 	if (snapshot->lookups->shared)
-		atomic_store_explicit(&snapshot->lookups->busy, false, memory_order_release);
+		atomic_store_explicit(&snapshot->lookups->busy, 0, memory_order_release);
 }

@@ -4,6 +4,7 @@
 #include "damaged_tree.h"
 
 #include "cursor/instance.h"
+#include "util/at_fork.h"
 #include "util/checked.h"
 
 #include <setjmp.h>
@@ -269,14 +270,16 @@ static void looked_up_when_another_thread_counts_then_not_counted(void **state)
 	struct lookups before;
 
 	lookups_begin(f);
-	lookups.shared = lookups.busy = true;
+	lookups.shared = true;
+	lookups.busy = fork_generation + 1;
 	before = lookups;
 	for (unsigned at = 0; at < 20; at++)
 		look_up(f, at);
 	assert_memory_equal(&lookups, &before, sizeof(lookups));
-	lookups.busy = false;
+	lookups.busy = ++fork_generation; /* a thread of the parent, at the fork */
 	for (unsigned at = 0; at < 20; at++)
 		look_up(f, at);
+	fork_generation--;
 	assert_true(told.looked_up && !lookups.busy);
 }
 
