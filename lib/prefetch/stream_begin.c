@@ -158,16 +158,29 @@ uint64_t pages_of(const struct tree_record *record)
 	return record->branch_pages + record->leaf_pages + record->overflow_pages;
 }
 
+/* Not all of the snapshot is copied: other threads that share the transaction change its atomic
+ * fields. */
 struct snapshot snapshot_ahead(const struct snapshot *snapshot)
 {
-	struct snapshot ahead = *snapshot;
+	const struct window_view *view = &snapshot->view;
 
-	ahead.watch = NULL;
-	ahead.view.nowait = true;
-	ahead.view.store = snapshot->view.runs;
-	/* No page is taken without a call (window_locate()). */
-	ahead.view.sure = ahead.view.store ? store_sure(ahead.view.store) : NULL;
-	return ahead;
+	return (struct snapshot){
+		.view = {.base = view->base,
+			 .limit = view->limit,
+			 .pages = view->pages,
+			 .page_shift = view->page_shift,
+			 .nowait = true,
+			 .store = view->runs,
+			 .runs = view->runs,
+			 /* No page is taken without a call (window_locate()). */
+			 .sure = view->runs ? store_sure(view->runs) : NULL,
+			 .sums = view->sums},
+		.page_size = snapshot->page_size,
+		.format = snapshot->format,
+		.blocked = snapshot->blocked,
+		.serial = snapshot->serial,
+		.answers = snapshot->answers,
+	};
 }
 
 struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree, uint64_t pages,
