@@ -46,7 +46,7 @@ class Announcer:
     def __init__(self, path: Path, name: Optional[str] = None, lock: bool = False,
                  depth: int = 64) -> None:
         depth, file, database = whole("depth", depth, 1), path_bytes(path), name_bytes(name)
-        self._path, self._process = os.fsdecode(path), os.getpid()
+        self._path, self._process, self._lock = os.fsdecode(path), os.getpid(), lock
         self._txns: list[Any] = []
         self._most = min(depth, SLOTS) if lock else depth  # transactions
         self._each = depth // self._most  # announcements of a transaction in its turn
@@ -167,6 +167,11 @@ class Announcer:
         self._end()
         env, self._env = self._env, None
         close(env)
+
+    def rest(self) -> None:
+        """Ends the transactions that have slots in a reader table: no writer keeps pages for them."""
+        if self._lock and self._process == os.getpid():
+            self._end()
 
     def _end(self) -> None:
         """Ends all transactions."""

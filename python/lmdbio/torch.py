@@ -46,9 +46,10 @@ class AnnouncingSampler:
              'lsun' (both as 'order'), 'mmengine' (the n-th line of meta_info.txt), 'ase'
              (fairchem's .aselmdb), 'ocp' (Open Catalyst's .lmdb), 'deepmd' (DeePMD-kit's frames)
     name     a named database; None is the main one
-    lock     True takes up to four slots in each file's reader table, beside live writers. The process that
-             iterates must then not have the data set open itself, unless with lock=False: LMDB opens a lock
-             file once in a process (<lmdb.h>). Its workers may
+    lock     True takes up to four slots in each file's reader table during an iteration, beside live writers,
+             which reuse a page only about 64 announcements (of half of `ahead` records) after they freed it.
+             The process that iterates must not have the data set open itself, unless with lock=False: LMDB
+             opens a lock file once in a process (<lmdb.h>). Its workers may
     ahead    records that are announced in front of the yielded one: this many at most, half as many
              at least; DataLoader's own prefetch_factor comes on top
 
@@ -140,7 +141,19 @@ class AnnouncingSampler:
             self._announcers = {}
             self._process = os.getpid()
 
+    def _rest(self) -> None:
+        """Lets a writer reuse the pages of the announced snapshots, until the next announcement."""
+        if self._process == os.getpid():
+            for announcer in self._announcers.values():
+                announcer.rest()
+
     def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self._entries()
+        finally:
+            self._rest()
+
+    def _entries(self) -> Iterator[Any]:
         self._open()
         source = iter(self.sampler)
         waiting: collections.deque[Any] = collections.deque()

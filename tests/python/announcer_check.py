@@ -73,6 +73,28 @@ def grown(folder):
         announcer.close()
 
 
+def rested(path):
+    """Checks that a sampler with a lock pins no snapshot between two iterations, however they end."""
+    data_set(path, {b"%04d" % i: b"v" for i in range(100)})
+    sampler = AnnouncingSampler(range(100), path, key="order", lock=True, ahead=10)
+    look = ("import lmdb, sys\n"
+            "with lmdb.open(sys.argv[1]) as env:\n"
+            "    print(env.readers())\n")
+
+    def pins():
+        """Returns the transactions of readers that are not idle, as another process sees them."""
+        shown = subprocess.run([sys.executable, "-c", look, path], check=True, stdout=subprocess.PIPE, text=True)
+        last = [line.split()[-1] for line in shown.stdout.splitlines() if line.strip()]
+        return [word for word in last if word.isdigit()]
+
+    for how, end in ("ends", list), ("is_left", lambda entries: entries.close()):
+        entries = iter(sampler)
+        next(entries)
+        judge(f"sampler_that_{how}_has_pinned_a_snapshot", pins() != [])
+        end(entries)
+        judge(f"sampler_that_{how}_pins_none_then", pins() == [])
+
+
 def many(folder):
     """Checks that a folder of more files than a process may open leaves descriptors to the program."""
     os.mkdir(folder)
@@ -179,6 +201,7 @@ def main(folder):
     negative(os.path.join(folder, "negative"))
     texts(os.path.join(folder, "grown-1"))
     many(os.path.join(folder, "many"))
+    rested(os.path.join(folder, "rested"))
     sys.exit(bad)
 
 

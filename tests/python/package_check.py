@@ -382,8 +382,10 @@ def locked(path):
     named = lmdbio.Records(path + "-named", 8, name="inner")
     judge("records_of_a_named_database_are_counted", len(named) == RECORDS == len(list(named)))
     sampler = AnnouncingSampler(list(range(RECORDS)), path, "order", lock=True, ahead=2)
-    judge("sampler_with_a_lock_yields_all", list(sampler) == list(range(RECORDS)))
+    entries = iter(sampler)
+    seen = [next(entries) for _ in range(RECORDS)]
     taken = slots(path)
+    judge("sampler_with_a_lock_yields_all", seen + list(entries) == list(range(RECORDS)))
     judge(f"sampler_with_a_lock_takes_few_slots: {taken}", 1 <= taken <= 4)
 
 
