@@ -8,14 +8,20 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LOOKS = 100 }; /* at the traces, until none is left */
+
+static const char traces_name[] = "lmdbio-traces.XXXXXX"; /* mkdtemp() */
 
 const char *loader_path(void)
 {
@@ -154,17 +160,21 @@ static int trace_read(int directory, const char *name, struct loader_bindings *b
 	return rc;
 }
 
-/* Reads every trace file (one per process) and removes it, then the directory. The program may have
- * left processes behind, which start others meanwhile. */
-static int traces_read(const char *directory, struct loader_bindings *bindings, loader_file *loaded,
-		       void *context)
+/* Reads every trace file (one per process) and removes it, then the directory, and closes `fd`, which
+ * leads there if it is not -1. The program may have left processes behind, which start others
+ * meanwhile. */
+static int traces_read(const char *directory, int fd, struct loader_bindings *bindings,
+		       loader_file *loaded, void *context)
 {
-	DIR *stream = opendir(directory);
+	DIR *stream = fd < 0 ? opendir(directory) : fdopendir(fd);
 	struct dirent *entry;
-	int rc = 0;
+	int rc = stream ? 0 : errno;
 
-	if (!stream)
-		return errno;
+	if (!stream) {
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
 	for (int look = 0; look < LOOKS; look++) {
 		rewinddir(stream);
 		while ((entry = readdir(stream))) {
@@ -180,6 +190,56 @@ static int traces_read(const char *directory, struct loader_bindings *bindings, 
 	}
 	closedir(stream);
 	return rc;
+}
+
+/* Whether a killed lmdbio-run has left the directory: it is this user's and not so young that its
+ * maker could be about to lock it, and neither its maker nor a process with a trace lives. */
+static bool traces_are_left(DIR *stream)
+{
+	enum { LEFT_SECONDS = 60 };
+	const struct dirent *entry;
+	bool left;
+	struct stat st;
+
+	left = !fstat(dirfd(stream), &st) && st.st_uid == geteuid() &&
+	       time(NULL) - st.st_mtime > LEFT_SECONDS && !flock(dirfd(stream), LOCK_EX | LOCK_NB);
+	while (left && (entry = readdir(stream))) {
+		int pid;
+
+		if (*entry->d_name != '.')
+			left = sscanf(entry->d_name, "trace.%d", &pid) == 1 && kill(pid, 0) &&
+			       errno == ESRCH;
+	}
+	return left;
+}
+
+/* Removes what killed processes have left. */
+static void traces_clear(const char *temporary)
+{
+	const size_t length = sizeof(traces_name) - 7;
+	DIR *places = opendir(temporary), *stream;
+	const struct dirent *place, *entry;
+
+	while (places && (place = readdir(places))) {
+		int fd = strncmp(place->d_name, traces_name, length) != 0
+				 ? -1
+				 : openat(dirfd(places), place->d_name,
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		stream = fd < 0 ? NULL : fdopendir(fd);
+		if (stream && traces_are_left(stream)) {
+			rewinddir(stream);
+			while ((entry = readdir(stream)))
+				(void)unlinkat(fd, entry->d_name, 0);
+			(void)unlinkat(dirfd(places), place->d_name, AT_REMOVEDIR);
+		}
+		if (stream)
+			closedir(stream);
+		else if (fd >= 0)
+			close(fd);
+	}
+	if (places)
+		closedir(places);
 }
 
 /* Runs the program with its traces in `directory`, and waits. A signal ends the program, not this
@@ -213,24 +273,30 @@ int loader_run(const char *program, char *const *arguments, struct loader_bindin
 {
 	const char *temporary = getenv("TMPDIR");
 	char directory[PATH_MAX];
-	int rc, trace_rc, signals;
+	int rc, trace_rc, signals, lock = -1;
 	bool made;
 
 	if (!temporary || *temporary != '/')
 		temporary = "/tmp";
-	if ((size_t)snprintf(directory, sizeof(directory), "%s/lmdbio-run.XXXXXX", temporary) >=
+	if ((size_t)snprintf(directory, sizeof(directory), "%s/%s", temporary, traces_name) >=
 	    sizeof(directory))
 		return ENAMETOOLONG;
+	traces_clear(temporary);
 	signals = run_signals_take();
 	if (signals < 0)
 		return errno;
 	made = mkdtemp(directory) != NULL;
-	rc = made ? program_trace(program, arguments, directory, signals) : errno;
+	rc = made ? 0 : errno;
+	if (made) {
+		lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		(void)flock(lock, LOCK_SH | LOCK_NB); /* traces_are_left() */
+		rc = program_trace(program, arguments, directory, signals);
+	}
 	/* The signals stay blocked while the traces are read, but need no descriptors. */
 	close(signals);
 	run_signals_leave();
 	if (!made)
 		return rc;
-	trace_rc = traces_read(directory, bindings, loaded, context);
+	trace_rc = traces_read(directory, lock, bindings, loaded, context);
 	return rc ? rc : trace_rc;
 }
