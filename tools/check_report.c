@@ -32,13 +32,12 @@ void check_report_close(struct check_report *report)
 static void found_json(struct check_report *report, enum check_severity severity, const char *label,
 		       uint64_t byte, const char *what)
 {
-	json_t *page = report->page_size ? json_integer((json_int_t)(byte / report->page_size))
-					 : json_null();
+	json_t *page = report->page_size ? tool_json_number(byte / report->page_size) : json_null();
 
 	json_array_append_new(json_object_get(report->json, "findings"),
-			      json_pack("{ss, so, so, sI, so}", "severity", severities[severity],
+			      json_pack("{ss, so, so, so, so}", "severity", severities[severity],
 					"where", tool_json_text(label), "page", page, "byte",
-					(json_int_t)byte, "what", tool_json_text(what)));
+					tool_json_number(byte), "what", tool_json_text(what)));
 }
 
 void check_found_list(struct check_report *report, enum check_severity severity, const char *label,
@@ -108,10 +107,8 @@ int check_report_end(struct check_report *report, const char *path)
 		json_object_set_new(report->json, "verified",
 				    status == TOOL_OK ? json_string(verified(report))
 						      : json_null());
-		json_object_set_new(report->json, "damages",
-				    json_integer((json_int_t)report->damages));
-		json_object_set_new(report->json, "warnings",
-				    json_integer((json_int_t)report->warnings));
+		json_object_set_new(report->json, "damages", tool_json_number(report->damages));
+		json_object_set_new(report->json, "warnings", tool_json_number(report->warnings));
 		json_object_set_new(report->json, "unchecked", tool_json_text(report->unchecked));
 		json_dumpf(report->json, stdout, JSON_INDENT(2));
 		putchar('\n');

@@ -136,20 +136,19 @@ static void summary_show(const struct check_pages *pages)
 	const struct window_view *view = &pages->snapshot->view;
 
 	if (report.json) {
-		json_object_set_new(
-			report.json, "pages",
-			json_pack("{sI, sI, sI, sI, sI}", "size", (json_int_t)report.page_size,
-				  "all", (json_int_t)view->pages, "used", (json_int_t)pages->used,
-				  "free", (json_int_t)pages->free, "leaked",
-				  (json_int_t)pages->leaked));
+		json_object_set_new(report.json, "pages",
+				    json_pack("{so, so, so, so, so}", "size",
+					      tool_json_number(report.page_size), "all",
+					      tool_json_number(view->pages), "used",
+					      tool_json_number(pages->used), "free",
+					      tool_json_number(pages->free), "leaked",
+					      tool_json_number(pages->leaked)));
 		json_object_set_new(report.json, "lmdb_format",
 				    json_string(tool_format_name(pages->snapshot->format)));
-		json_object_set_new(report.json, "transaction",
-				    json_integer((json_int_t)pages->txnid));
-		json_object_set_new(report.json, "entries",
-				    json_integer((json_int_t)pages->entries));
+		json_object_set_new(report.json, "transaction", tool_json_number(pages->txnid));
+		json_object_set_new(report.json, "entries", tool_json_number(pages->entries));
 		json_object_set_new(report.json, "disordered_keys",
-				    json_integer((json_int_t)pages->disorders));
+				    tool_json_number(pages->disorders));
 	} else if (options.verbose && !report.quiet) {
 		printf("transaction %" PRIu64 ": %" PRIu64 " pages of %u bytes (LMDB %s), %" PRIu64
 		       " in use, %" PRIu64 " free, %" PRIu64 " lost; %" PRIu64

@@ -4,6 +4,7 @@
 
 #include "stat_report.h"
 #include "tool_env.h"
+#include "tool_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -80,16 +81,17 @@ static json_t *freed_json(const struct freed *freed, int detail)
 	bool sorted;
 
 	freed_measure(freed, &longest, &sorted);
-	json = json_pack("{sI, sI, sI, sb}", "transaction", (json_int_t)freed->txnid, "pages",
-			 (json_int_t)freed->count, "longest_span", (json_int_t)longest, "sorted",
-			 sorted);
+	json = json_pack("{so, so, so, sb}", "transaction", tool_json_number(freed->txnid), "pages",
+			 tool_json_number(freed->count), "longest_span", tool_json_number(longest),
+			 "sorted", sorted);
 	if (detail <= 2)
 		return json;
 	list = json_array();
 	for (uint64_t i = 0; i < freed->count; i += span) {
 		span = freed_span(freed, i);
-		json_array_append_new(list, json_pack("[I, I]", (json_int_t)freed_page(freed, i),
-						      (json_int_t)span));
+		json_array_append_new(list,
+				      json_pack("[o, o]", tool_json_number(freed_page(freed, i)),
+						tool_json_number(span)));
 	}
 	json_object_set_new(json, "spans", list);
 	return json;
@@ -133,7 +135,7 @@ int stat_free_list(MDB_txn *txn, int detail, json_t **json)
 	*json = stat_json_database("", record, NULL, 0);
 	json_object_del(*json, "name");
 	json_object_del(*json, "flags");
-	json_object_set_new(*json, "free_pages", json_integer((json_int_t)pages));
+	json_object_set_new(*json, "free_pages", tool_json_number(pages));
 	if (transactions)
 		json_object_set_new(*json, "transactions", transactions);
 	return 0;

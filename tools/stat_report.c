@@ -82,11 +82,6 @@ void stat_print_measure(const struct measure *measure, unsigned parts)
 		print_layout(measure);
 }
 
-static json_t *number(uint64_t value)
-{
-	return json_integer((json_int_t)value);
-}
-
 static json_t *json_flags(unsigned flags)
 {
 	static const struct {
@@ -111,44 +106,49 @@ static json_t *json_sizes(const struct measure *measure)
 
 	for (unsigned i = 0; i < MEASURE_SIZES; i++)
 		if (measure->sizes[i])
-			json_array_append_new(list, json_pack("{so, so, so}", "from",
-							      number(size_from(i)), "to",
-							      number(size_to(i)), "values",
-							      number(measure->sizes[i])));
-	return json_pack("{so, so, so, so, so, so, so}", "values", number(measure->values),
-			 "smallest", number(measure->smallest), "largest", number(measure->largest),
-			 "histogram", list, "overflow_values", number(measure->overflow_values),
-			 "overflow_bytes", number(measure->overflow_bytes), "all_pages",
-			 number(measure->pages));
+			json_array_append_new(list,
+					      json_pack("{so, so, so}", "from",
+							tool_json_number(size_from(i)), "to",
+							tool_json_number(size_to(i)), "values",
+							tool_json_number(measure->sizes[i])));
+	return json_pack("{so, so, so, so, so, so, so}", "values",
+			 tool_json_number(measure->values), "smallest",
+			 tool_json_number(measure->smallest), "largest",
+			 tool_json_number(measure->largest), "histogram", list, "overflow_values",
+			 tool_json_number(measure->overflow_values), "overflow_bytes",
+			 tool_json_number(measure->overflow_bytes), "all_pages",
+			 tool_json_number(measure->pages));
 }
 
 static json_t *json_layout(const struct measure *measure)
 {
-	json_t *layout =
-		json_pack("{so, so, sf}", "steps", number(measure->steps), "sequential",
-			  number(measure->sequential), "quality", measure_quality(measure) / 100);
+	json_t *layout = json_pack("{so, so, sf}", "steps", tool_json_number(measure->steps),
+				   "sequential", tool_json_number(measure->sequential), "quality",
+				   measure_quality(measure) / 100);
 
 	if (measure->chunk_pages)
-		json_object_set_new(layout, "across_chunks", number(measure->across));
+		json_object_set_new(layout, "across_chunks", tool_json_number(measure->across));
 	return layout;
 }
 
 json_t *stat_json_database(const char *name, const struct tree_record *record,
 			   const struct measure *measure, unsigned parts)
 {
-	json_t *database = json_pack(
-		"{so, so, so, so, so, so, so}", "name", tool_json_text(name), "flags",
-		json_flags(record->flags), "depth", number(record->depth), "branch_pages",
-		number(record->branch_pages), "leaf_pages", number(record->leaf_pages),
-		"overflow_pages", number(record->overflow_pages), "entries",
-		number(record->entries));
+	json_t *database =
+		json_pack("{so, so, so, so, so, so, so}", "name", tool_json_text(name), "flags",
+			  json_flags(record->flags), "depth", tool_json_number(record->depth),
+			  "branch_pages", tool_json_number(record->branch_pages), "leaf_pages",
+			  tool_json_number(record->leaf_pages), "overflow_pages",
+			  tool_json_number(record->overflow_pages), "entries",
+			  tool_json_number(record->entries));
 
 	if (parts & STAT_RECORDS)
-		json_object_set_new(
-			database, "records",
-			json_pack("{so, so, so, so}", "records", number(measure->entries), "keys",
-				  number(measure->keys), "key_bytes", number(measure->key_bytes),
-				  "value_bytes", number(measure->value_bytes)));
+		json_object_set_new(database, "records",
+				    json_pack("{so, so, so, so}", "records",
+					      tool_json_number(measure->entries), "keys",
+					      tool_json_number(measure->keys), "key_bytes",
+					      tool_json_number(measure->key_bytes), "value_bytes",
+					      tool_json_number(measure->value_bytes)));
 	if (parts & STAT_SIZES)
 		json_object_set_new(database, "sizes", json_sizes(measure));
 	if (parts & STAT_LAYOUT)
@@ -158,9 +158,10 @@ json_t *stat_json_database(const char *name, const struct tree_record *record,
 
 json_t *stat_json_environment(const MDB_envinfo *info, uint32_t page_size)
 {
-	return json_pack("{so, so, so, so, so, so}", "map_size", number(info->me_mapsize),
-			 "page_size", number(page_size), "pages_used",
-			 number(info->me_last_pgno + 1), "last_transaction",
-			 number(info->me_last_txnid), "max_readers", number(info->me_maxreaders),
-			 "readers", number(info->me_numreaders));
+	return json_pack("{so, so, so, so, so, so}", "map_size", tool_json_number(info->me_mapsize),
+			 "page_size", tool_json_number(page_size), "pages_used",
+			 tool_json_number(info->me_last_pgno + 1), "last_transaction",
+			 tool_json_number(info->me_last_txnid), "max_readers",
+			 tool_json_number(info->me_maxreaders), "readers",
+			 tool_json_number(info->me_numreaders));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Puts texts from users and file systems into JSON. */
+/* Puts texts from users and file systems, and numbers from files, into JSON. */
 #include "tool_json.h"
 
 #include "tool_common.h"
@@ -21,4 +21,9 @@ json_t *tool_json_bytes(const void *bytes, size_t length)
 json_t *tool_json_text(const char *text)
 {
 	return text ? tool_json_bytes(text, strlen(text)) : json_null();
+}
+
+json_t *tool_json_number(uint64_t value)
+{
+	return value > INT64_MAX ? json_real((double)value) : json_integer((json_int_t)value);
 }

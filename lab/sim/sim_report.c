@@ -3,6 +3,7 @@
 #include "sim_report.h"
 
 #include "tool_common.h"
+#include "tool_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,12 +56,6 @@ void sim_print_list(void)
 		printf("  %-15s %s\n", policies[i].name, policies[i].summary);
 }
 
-/* Jansson's integers are signed. */
-static json_t *number(uint64_t value)
-{
-	return value > INT64_MAX ? json_real((double)value) : json_integer((json_int_t)value);
-}
-
 static json_t *json_curve(const struct sim_curve *curve)
 {
 	json_t *list = json_array();
@@ -74,12 +69,13 @@ static json_t *json_curve(const struct sim_curve *curve)
 static json_t *json_cluster(const struct sim_cluster *cluster)
 {
 	json_t *json =
-		json_pack("{so, so, so, so, so, so, so}", "nodes", number(cluster->nodes),
-			  "staging", number(cluster->room[SIM_STAGING]), "memory",
-			  number(cluster->room[SIM_MEMORY]), "ssd", number(cluster->room[SIM_SSD]),
-			  "staging_streams", number(cluster->streams[SIM_STAGING]),
-			  "memory_streams", number(cluster->streams[SIM_MEMORY]), "ssd_streams",
-			  number(cluster->streams[SIM_SSD]));
+		json_pack("{so, so, so, so, so, so, so}", "nodes", tool_json_number(cluster->nodes),
+			  "staging", tool_json_number(cluster->room[SIM_STAGING]), "memory",
+			  tool_json_number(cluster->room[SIM_MEMORY]), "ssd",
+			  tool_json_number(cluster->room[SIM_SSD]), "staging_streams",
+			  tool_json_number(cluster->streams[SIM_STAGING]), "memory_streams",
+			  tool_json_number(cluster->streams[SIM_MEMORY]), "ssd_streams",
+			  tool_json_number(cluster->streams[SIM_SSD]));
 	json_t *rates = json_pack(
 		"{sf, sf, sf, sf, sf, sf, sf, sf, so, sf, sf, sf, sf}", "compute", cluster->compute,
 		"preprocess", cluster->preprocess, "staging_rate", cluster->staging_rate,
@@ -97,10 +93,11 @@ static json_t *json_cluster(const struct sim_cluster *cluster)
 json_t *sim_json_head(const struct sim_preset *preset)
 {
 	const struct sim_job *job = &preset->job;
-	json_t *json_job = json_pack("{so, so, sf, so, so, so}", "records", number(job->records),
-				     "record_bytes", number(job->record_bytes), "spread",
-				     job->spread, "batch", number(job->batch), "epochs",
-				     number(job->epochs), "seed", number(job->seed));
+	json_t *json_job =
+		json_pack("{so, so, sf, so, so, so}", "records", tool_json_number(job->records),
+			  "record_bytes", tool_json_number(job->record_bytes), "spread",
+			  job->spread, "batch", tool_json_number(job->batch), "epochs",
+			  tool_json_number(job->epochs), "seed", tool_json_number(job->seed));
 
 	return json_pack("{ss, ss, so, so, s[]}", "schema", "lmdbio-sim/1", "preset", preset->name,
 			 "cluster", json_cluster(&preset->cluster), "job", json_job, "policies");

@@ -328,6 +328,14 @@ print(found["schema"], found["status"], len(found["findings"]), found["damages"]
 END
 	echo "lmdbio-check/1 damaged 100 True None damage ['byte', 'page', 'severity', 'what', 'where']" > expected
 	same json_has_the_findings expected found
+	fresh && put $((meta + 151)) 200 # the highest byte of the transaction's number
+	"$tool" --json damaged > out.json || true
+	python3 -c 'import json; print(json.load(open("out.json"))["transaction"] == 2.0**63)' > found || true
+	"$top_builddir/tools/lmdbio-stat" --json -e damaged > out.json || true
+	python3 -c 'import json; print(json.load(open("out.json"))["environment"]["last_transaction"] == 2.0**63)' \
+		>> found || true
+	printf '%s\n' True True > expected
+	same json_has_numbers_of_two_to_the_63_as_they_are expected found
 	odd=$(printf 'odd\377')
 	mkdir -p "$odd/data.mdb"
 	"$tool" --json "$odd" > out.json || true
