@@ -112,16 +112,19 @@ EXPORT int mdb_drop(MDB_txn *txn, MDB_dbi dbi, int del)
 
 static int set_order(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *function, bool of_data)
 {
-	struct comparators *order;
-	struct comparator custom = {COMPARE_CUSTOM, function};
+	struct comparators *order, wanted;
 
 	if (!dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
 	order = &txn->env->slots[dbi].order;
+	if (function)
+		wanted.key = wanted.data = (struct comparator){COMPARE_CUSTOM, function};
+	else /* LMDB too then sets the main database's own order, when a name is opened */
+		comparators_default(&wanted, txn->trees[dbi].record.flags);
 	if (of_data)
-		order->data = custom;
+		order->data = wanted.data;
 	else
-		order->key = custom;
+		order->key = wanted.key;
 	return 0;
 }
 

@@ -207,6 +207,25 @@ static void cursor_over_a_database_that_has_got_duplicates_is_not_renewed(void *
 	both_close(&both);
 }
 
+/* LMDB puts the main database's order back when a name is opened. */
+static void order_that_is_no_function_is_the_databases_own(void **state)
+{
+	struct making making = {.path = data_make("data"), .size = 8};
+	MDB_val key = {10, (void *)(uintptr_t) "00000042_k"}, value;
+	MDB_cursor *cursor;
+	struct both both;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	(void)state;
+	assert_int_equal(child_run(named_make, &making), 0);
+	both_open(&both, making.path);
+	BOTH_RETURN(0, set_compare, txn, MAIN, NULL);
+	BOTH_RETURN(0, dbi_open, txn, "named", 0, &dbi);
+	BOTH_RETURN(0, get, txn, MAIN, &key, &value);
+	both_close(&both);
+}
+
 static int sign(int order)
 {
 	return (order > 0) - (order < 0);
@@ -301,6 +320,7 @@ int main(void)
 		IN_A_ROOM(transaction_that_is_reset_says_what_the_original_says),
 		IN_A_ROOM(hints_with_wrong_arguments_are_refused),
 		IN_A_ROOM(cursor_over_a_database_that_has_got_duplicates_is_not_renewed),
+		IN_A_ROOM(order_that_is_no_function_is_the_databases_own),
 		IN_A_ROOM(values_that_are_integers_have_the_order_of_the_original),
 		IN_A_ROOM(transaction_that_has_met_damage_says_what_the_original_says),
 		IN_A_ROOM(records_of_a_damaged_tree_are_refused),
