@@ -513,8 +513,10 @@ static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_m
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	UNCANCELLED;
-	int rc = env_open_either(env, path, flags, mode);
+	int rc;
 
+	flags = env_flags_added(env, flags);
+	rc = env_open_either(env, path, flags, mode);
 	if (rc && !env->for_later.refused)
 		env_report_failure(env, path, flags, rc);
 	/* The pages are encrypted, for which LMDB 1.0 has its own code. */

@@ -283,6 +283,9 @@ int env_map_renew(MDB_env *env, size_t size);
 int env_set_flags(MDB_env *env, unsigned flags, int onoff);
 int env_set_maxreaders(MDB_env *env, unsigned readers);
 int env_get_flags(MDB_env *env, unsigned *flags);
+/* The flags of an opening and those that the environment has already: from env_set_flags(), or from
+ * an opening that failed, which LMDB keeps. */
+unsigned env_flags_added(const MDB_env *env, unsigned flags);
 int env_get_path(MDB_env *env, const char **path);
 int env_get_fd(MDB_env *env, int *fd);
 int env_get_maxkeysize(MDB_env *env);

@@ -23,6 +23,15 @@ int env_get_flags(MDB_env *env, unsigned *flags)
 	return rc;
 }
 
+unsigned env_flags_added(const MDB_env *env, unsigned flags)
+{
+	unsigned before = 0;
+
+	if (env->mode == ENV_NEW)
+		(void)env->origin->call.mdb_env_get_flags(env->orig, &before);
+	return flags | before;
+}
+
 int env_get_path(MDB_env *env, const char **path)
 {
 	int rc = env->origin->call.mdb_env_get_path(env->orig, path);

@@ -312,6 +312,34 @@ static void records_of_a_damaged_tree_are_refused(void **state)
 	both_close(&both);
 }
 
+/* lmdb.h wants the environment closed then, but not all programs do that. */
+static void environment_whose_opening_has_failed_keeps_the_flags(void **state)
+{
+	const unsigned kept = MDB_RDONLY | MDB_NOSUBDIR | MDB_NOTLS | MDB_NORDAHEAD;
+	char file[256];
+	unsigned flags, orig_flags;
+	MDB_env *env, *orig;
+
+	(void)state;
+	snprintf(file, sizeof(file), "%s/data.mdb", data_make("data"));
+	assert_int_equal(lmdbio_orig_mdb_env_create(&orig), 0);
+	assert_int_equal(lmdbio_orig_mdb_env_open(orig, room_path("nowhere"), kept, 0), ENOENT);
+	assert_int_equal(lmdbio_orig_mdb_env_open(orig, file, MDB_NOLOCK, 0), 0);
+	assert_int_equal(lmdbio_orig_mdb_env_get_flags(orig, &orig_flags), 0);
+	lmdbio_orig_mdb_env_close(orig);
+	assert_int_equal(mdb_env_create(&env), 0);
+	assert_int_equal(mdb_env_open(env, room_path("nowhere"), kept, 0), ENOENT);
+	assert_int_equal(mdb_env_open(env, file, MDB_NOLOCK, 0), 0);
+	assert_int_equal(mdb_env_get_flags(env, &flags), 0);
+	assert_int_equal(flags, orig_flags);
+	assert_int_equal(flags, kept | MDB_NOLOCK);
+	assert_int_equal(lmdbio_serves(env), LMDBIO_READS);
+	/* A file, as the environment is one. */
+	assert_int_equal(mdb_env_copy2(env, room_path("copy"), MDB_CP_COMPACT), 0);
+	assert_int_equal(data_check_env(env, 0), 0);
+	mdb_env_close(env);
+}
+
 int main(void)
 {
 #define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_begin, room_end)
@@ -324,6 +352,7 @@ int main(void)
 		IN_A_ROOM(values_that_are_integers_have_the_order_of_the_original),
 		IN_A_ROOM(transaction_that_has_met_damage_says_what_the_original_says),
 		IN_A_ROOM(records_of_a_damaged_tree_are_refused),
+		IN_A_ROOM(environment_whose_opening_has_failed_keeps_the_flags),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
