@@ -73,6 +73,7 @@ static int wrap_create(const struct origin *origin, MDB_env **ret)
 	env->fd = env->data = env->replaced.fd = -1;
 	env->maxdbs = DBI_CORE;
 	env->kind = HANDLE_ENV;
+	env->holders = 1;
 	env->origin = origin;
 	rc = env->origin->call.mdb_env_create(&env->orig);
 	if (rc) {
@@ -588,5 +589,6 @@ void env_close(MDB_env *env)
 	env_file_forget(env);
 	free(env->node);
 	handle_end(&env->kind);
-	free(env);
+	env->mode = ENV_CLOSED;
+	env_drop(env);
 }

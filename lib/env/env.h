@@ -32,7 +32,12 @@ enum { ENV_STORE_FILE_MIN = 1 << 20 };
 
 enum { DBI_FREE = 0, DBI_MAIN = 1, DBI_CORE = 2 };
 
-enum env_mode { ENV_NEW, ENV_FORWARDED, ENV_OWN };
+enum env_mode {
+	ENV_NEW,
+	ENV_FORWARDED,
+	ENV_OWN,
+	ENV_CLOSED, /* only transactions that the program has not ended use the object */
+};
 
 /* A database handle as the environment knows it. */
 struct dbi_slot {
@@ -93,6 +98,7 @@ struct MDB_env {
 	MDB_env *orig;
 	const struct origin *origin; /* the LMDB that `orig` belongs to */
 	enum env_mode mode;
+	_Atomic unsigned holders; /* the program, until it closes it, and each transaction object */
 	void *userctx;
 	MDB_assert_func *assert_func;
 	MDB_dbi maxdbs; /* the core ones included */
@@ -299,6 +305,8 @@ int env_reader_check(MDB_env *env, int *dead);
 int env_set_maxdbs(MDB_env *env, MDB_dbi dbs);
 int env_set_assert(MDB_env *env, MDB_assert_func *func);
 void env_close(MDB_env *env);
+/* Gives up one of env->holders. The last one frees the object. */
+void env_drop(MDB_env *env);
 /* An original calls this when it finds its own state wrong. The caller's address tells which
  * original it is. */
 void env_forward_assert(MDB_env *orig, const char *message);

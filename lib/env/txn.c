@@ -14,6 +14,7 @@ static MDB_txn *txn_alloc(MDB_env *env, bool own)
 
 	if (txn) {
 		txn->env = env;
+		atomic_fetch_add(&env->holders, 1);
 		txn->kind = !own                        ? HANDLE_FORWARDED
 			    : env->format == FORMAT_1_0 ? HANDLE_OWN_1_0
 							: HANDLE_OWN;
@@ -46,13 +47,27 @@ static MDB_txn *txn_alloc_own(MDB_env *env)
 	return txn;
 }
 
+void env_drop(MDB_env *env)
+{
+	if (atomic_fetch_sub(&env->holders, 1) == 1)
+		free(env);
+}
+
+static void txn_free(MDB_txn *txn)
+{
+	MDB_env *env = txn->env;
+
+	handle_end(&txn->kind);
+	free(txn);
+	env_drop(env);
+}
+
 void txn_forget(MDB_txn *txn)
 {
 	if (!txn)
 		return;
 	env_store_forget(txn);
-	handle_end(&txn->kind);
-	free(txn);
+	txn_free(txn);
 }
 
 static void txn_free_own(MDB_txn *txn)
@@ -112,8 +127,7 @@ int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)
 		return ENOMEM;
 	rc = env->origin->call.mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
 	if (rc) {
-		handle_end(&txn->kind);
-		free(txn);
+		txn_free(txn);
 		return rc;
 	}
 	txn->writes = !(flags & MDB_RDONLY);
@@ -148,14 +162,23 @@ static void txn_free_forwarded(MDB_txn *txn)
 	txn_free_parts(txn);
 	if (txn->parent)
 		txn->parent->child = NULL;
-	handle_end(&txn->kind);
-	free(txn);
+	txn_free(txn);
+}
+
+/* Whether the program has closed the environment first, as LMDB forbids. With LMDB such a
+ * transaction can be ended if it was reset before. Here it always can: only the object is left. The
+ * few bytes of the original's stay. */
+static bool txn_is_left(const MDB_txn *txn)
+{
+	return unlikely(txn->env->mode == ENV_CLOSED);
 }
 
 int txn_renew(MDB_txn *txn)
 {
 	int rc;
 
+	if (txn_is_left(txn))
+		return EINVAL;
 	if (!txn_is_own(txn))
 		return txn->env->origin->call.mdb_txn_renew(txn->orig);
 	if (!(txn->snapshot.blocked & SNAPSHOT_FINISHED))
@@ -193,6 +216,8 @@ int txn_renew(MDB_txn *txn)
 
 void txn_reset(MDB_txn *txn)
 {
+	if (txn_is_left(txn))
+		return;
 	if (!txn_is_own(txn)) {
 		txn->env->origin->call.mdb_txn_reset(txn->orig);
 		return;
@@ -208,6 +233,10 @@ void txn_reset(MDB_txn *txn)
 
 static void txn_end_own(MDB_txn *txn, bool keep)
 {
+	if (txn_is_left(txn)) {
+		txn_free(txn);
+		return;
+	}
 	dbi_end(txn, keep);
 	env_store_end(txn);
 	/* An inherited original's is the parent's to end; its few bytes stay until this process
@@ -222,13 +251,14 @@ static void txn_end_own(MDB_txn *txn, bool keep)
 
 int txn_commit(MDB_txn *txn)
 {
-	int rc;
+	int rc = txn_is_left(txn) && txn->writes ? EINVAL : 0;
 
 	if (txn_is_own(txn)) {
 		txn_end_own(txn, true);
 		return 0;
 	}
-	rc = txn->env->origin->call.mdb_txn_commit(txn->orig);
+	if (!txn_is_left(txn))
+		rc = txn->env->origin->call.mdb_txn_commit(txn->orig);
 	txn_free_forwarded(txn);
 	return rc;
 }
@@ -250,6 +280,7 @@ void txn_abort(MDB_txn *txn)
 		txn_end_own(txn, false);
 		return;
 	}
-	txn->env->origin->call.mdb_txn_abort(txn->orig);
+	if (!txn_is_left(txn))
+		txn->env->origin->call.mdb_txn_abort(txn->orig);
 	txn_free_forwarded(txn);
 }

@@ -195,6 +195,70 @@ static void transaction_when_many_databases_are_allowed_then_touches_those_in_us
 	mdb_env_close(env);
 }
 
+/* How a program closes its environment before it ends a transaction of it. */
+struct outlived {
+	const char *path;
+	unsigned flags;
+	unsigned txn_flags;
+	bool resets, commits;
+};
+
+/* In a process of its own: the original's transaction stays allocated. */
+static int transaction_outlives(void *context)
+{
+	const struct outlived *outlived = context;
+	MDB_env *env = env_opened(outlived->path, outlived->flags, 4);
+	MDB_cursor *cursor;
+	MDB_txn *txn, *spare;
+	MDB_dbi dbi;
+	int rc = 0;
+
+	if (mdb_txn_begin(env, NULL, outlived->txn_flags, &txn) || mdb_dbi_open(txn, NULL, 0, &dbi))
+		return 1;
+	if (mdb_cursor_open(txn, dbi, &cursor))
+		return 2;
+	if (outlived->flags & MDB_NOTLS) {
+		spare = txn_begun(env);
+		mdb_txn_abort(spare);
+	}
+	if (outlived->resets)
+		mdb_txn_reset(txn);
+	mdb_env_close(env);
+	mdb_txn_reset(txn);
+	if (mdb_txn_renew(txn) != EINVAL)
+		return 3;
+	if (outlived->txn_flags & MDB_RDONLY)
+		mdb_cursor_close(cursor);
+	if (outlived->commits)
+		rc = mdb_txn_commit(txn);
+	else
+		mdb_txn_abort(txn);
+	return rc;
+}
+
+/* With LMDB this works if the transaction was reset, though lmdb.h forbids it. */
+static void transaction_when_its_environment_is_closed_first_then_can_be_ended(void **state)
+{
+	static const unsigned flags[] = {MDB_RDONLY, MDB_RDONLY | MDB_NOTLS,
+					 MDB_RDONLY | MDB_NOLOCK, 0, MDB_NOTLS};
+	const char *path = data_make("data");
+
+	(void)state;
+	for (unsigned i = 0; i < 4 * sizeof(flags) / sizeof(flags[0]); i++) {
+		struct outlived outlived = {.path = path,
+					    .flags = flags[i / 4],
+					    .txn_flags = MDB_RDONLY,
+					    .resets = i & 1,
+					    .commits = i & 2};
+
+		assert_int_equal(child_run(transaction_outlives, &outlived), 0);
+		outlived.txn_flags = 0;
+		if (!(outlived.flags & (MDB_RDONLY | MDB_NOTLS)))
+			assert_int_equal(child_run(transaction_outlives, &outlived),
+					 outlived.commits ? EINVAL : 0);
+	}
+}
+
 /* A transaction that reads in a writable environment is the original's, and a cursor may outlive it. */
 static void cursor_when_its_transaction_has_ended_then_tells_which_it_was(void **state)
 {
@@ -500,6 +564,7 @@ int main(void)
 		CASE(handle_when_closed_then_its_database_is_not_found),
 		CASE(renewal_when_the_file_has_outgrown_the_map_then_the_new_id_is_told),
 		CASE(transaction_when_many_databases_are_allowed_then_touches_those_in_use),
+		CASE(transaction_when_its_environment_is_closed_first_then_can_be_ended),
 		CASE(cursor_when_its_transaction_has_ended_then_tells_which_it_was),
 		CASE(child_when_it_could_not_open_the_file_then_reads_all_the_same),
 		CASE(child_when_the_directory_is_moved_then_reads),
