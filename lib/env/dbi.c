@@ -197,11 +197,10 @@ int dbi_open(MDB_txn *txn, const char *text, unsigned flags, MDB_dbi *dbi)
 		return ENOMEM;
 	slot->name.mv_size = name.mv_size;
 	comparators_default(&slot->order, record.flags);
-	slot->flags = record.flags & DBI_PERSISTENT;
 	tree_begin(txn, found);
 	txn->trees[found].record = record;
 	txn->trees[found].stale = TREE_KNOWN;
-	slot->flags = 0; /* the handle is the transaction's until the commit */
+	/* slot->flags change with the commit: until then the handle is the transaction's. */
 	txn->dbi_state[found] = TXN_DBI_NEW | TXN_DBI_VALID | TXN_DBI_USER;
 	if (found == txn->dbis)
 		txn->dbis++;

@@ -207,6 +207,77 @@ static void cursor_over_a_database_that_has_got_duplicates_is_not_renewed(void *
 	both_close(&both);
 }
 
+/* Makes the database "other", beside "named". */
+static int other_make(void *context)
+{
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	if (lmdbio_orig_mdb_env_create(&env) || lmdbio_orig_mdb_env_set_maxdbs(env, 4) ||
+	    lmdbio_orig_mdb_env_open(env, context, 0, 0644) ||
+	    lmdbio_orig_mdb_txn_begin(env, NULL, 0, &txn) ||
+	    lmdbio_orig_mdb_dbi_open(txn, "other", MDB_CREATE, &dbi) ||
+	    lmdbio_orig_mdb_txn_commit(txn))
+		return 1;
+	lmdbio_orig_mdb_env_close(env);
+	return 0;
+}
+
+/* Returns the line of a call that does not return what it should, or 0. */
+#define RETURNS(code, call)                                                                        \
+	do {                                                                                       \
+		if ((call) != (code))                                                              \
+			return __LINE__;                                                           \
+	} while (0)
+
+#define NUMBER_TAKEN(name, prefix)                                                                 \
+	static int name(void *path)                                                                \
+	{                                                                                          \
+		MDB_val key = {4, (void *)(uintptr_t) "key."}, value;                              \
+		MDB_txn *older, *txn;                                                              \
+		MDB_dbi named, other;                                                              \
+		MDB_env *env;                                                                      \
+                                                                                                   \
+		RETURNS(0, prefix##mdb_env_create(&env));                                          \
+		RETURNS(0, prefix##mdb_env_set_maxdbs(env, 4));                                    \
+		RETURNS(0, prefix##mdb_env_open(env, path, MDB_RDONLY | MDB_NOLOCK, 0));           \
+		RETURNS(0, prefix##mdb_txn_begin(env, NULL, MDB_RDONLY, &older));                  \
+		RETURNS(0, prefix##mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));                    \
+		RETURNS(0, prefix##mdb_dbi_open(txn, "named", 0, &named));                         \
+		RETURNS(0, prefix##mdb_txn_commit(txn));                                           \
+		RETURNS(0, prefix##mdb_dbi_open(older, "other", 0, &other));                       \
+		RETURNS(named, other);                                                             \
+		RETURNS(0, prefix##mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));                    \
+		RETURNS(MDB_NOTFOUND, prefix##mdb_get(txn, named, &key, &value));                  \
+		RETURNS(EACCES, prefix##mdb_put(txn, named, &key, &value, 0));                     \
+		prefix##mdb_txn_abort(older);                                                      \
+		prefix##mdb_txn_abort(txn);                                                        \
+		RETURNS(0, prefix##mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));                    \
+		RETURNS(EINVAL, prefix##mdb_get(txn, named, &key, &value));                        \
+		prefix##mdb_txn_abort(txn);                                                        \
+		prefix##mdb_env_close(env);                                                        \
+		return 0;                                                                          \
+	}
+
+NUMBER_TAKEN(number_taken_orig, lmdbio_orig_)
+NUMBER_TAKEN(number_taken, )
+
+/* A transaction that began before a handle was opened knows nothing of it, and gives its number to
+ * another name. Later transactions then have the handle still, under that name. The first name's
+ * bytes stay allocated, as another thread may read them. */
+static void handle_whose_number_an_older_transaction_takes_stays(void **state)
+{
+	struct making making = {.path = data_make("data"), .size = 8};
+	void *path = (void *)(uintptr_t)making.path;
+
+	(void)state;
+	assert_int_equal(child_run(named_make, &making), 0);
+	assert_int_equal(child_run(other_make, path), 0);
+	assert_int_equal(child_run(number_taken_orig, path), 0);
+	assert_int_equal(child_run(number_taken, path), 0);
+}
+
 /* LMDB puts the main database's order back when a name is opened. */
 static void order_that_is_no_function_is_the_databases_own(void **state)
 {
@@ -348,6 +419,7 @@ int main(void)
 		IN_A_ROOM(transaction_that_is_reset_says_what_the_original_says),
 		IN_A_ROOM(hints_with_wrong_arguments_are_refused),
 		IN_A_ROOM(cursor_over_a_database_that_has_got_duplicates_is_not_renewed),
+		IN_A_ROOM(handle_whose_number_an_older_transaction_takes_stays),
 		IN_A_ROOM(order_that_is_no_function_is_the_databases_own),
 		IN_A_ROOM(values_that_are_integers_have_the_order_of_the_original),
 		IN_A_ROOM(transaction_that_has_met_damage_says_what_the_original_says),
