@@ -270,6 +270,8 @@ static int container_open(MDB_env *env, const char *path, int container, struct 
 		return rc;
 	loan->path = env->packed->scratch_path;
 	loan->fd = open(loan->path, O_RDONLY);
+	if (loan->fd < 0) /* no /proc here */
+		loan->fd = fcntl(env->packed->scratch.fd, F_DUPFD, 0);
 	return loan->fd < 0 ? errno : 0;
 }
 

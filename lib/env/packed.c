@@ -76,18 +76,20 @@ unsigned packed_flags(unsigned flags)
 	return flags | MDB_NOSUBDIR | MDB_NOLOCK;
 }
 
-/* Makes the scratch file, on a disk if any of the usual places is writable. */
-static int scratch_make(void)
+/* The usual places of a scratch file, on a disk if one of them is; the last is memory. */
+enum { SCRATCH_PLACES = 4 };
+
+static int scratch_make(unsigned place)
 {
-	const char *places[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
+	const char *const places[SCRATCH_PLACES - 1] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
 
-	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		int fd = places[i] ? open(places[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
-
-		if (fd >= 0)
-			return fd;
+	if (place == SCRATCH_PLACES - 1)
+		return memfd_create("lmdbio-scratch", MFD_CLOEXEC);
+	if (!places[place]) {
+		errno = ENOENT;
+		return -1;
 	}
-	return memfd_create("lmdbio-scratch", MFD_CLOEXEC);
+	return open(places[place], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }
 
 /* Makes both meta pages, as far as the original looks at them. Returns their bytes. */
@@ -121,26 +123,37 @@ static int read_code(const struct packed *packed, int rc)
 	return descriptor_is(packed->fd, packed->identity.device, packed->identity.inode) ? EIO : errno;
 }
 
-/* Makes the stand-in for the data file. */
+/* Makes a scratch file of `size` bytes that begins with the `count` bytes at `bytes`. */
+static int scratch_put(struct packed *packed, unsigned place, const uint8_t *bytes, size_t count,
+		       uint64_t size)
+{
+	int fd = scratch_make(place);
+	int rc = fd < 0 ? errno : descriptor_keep(&packed->scratch, fd);
+
+	if (rc)
+		return rc;
+	fd = packed->scratch.fd;
+	(void)fchmod(fd, 0600); /* whatever the program's umask is: the original opens it again */
+	errno = 0;
+	if (!ftruncate(fd, (off_t)size) && pwrite(fd, bytes, count, 0) == (ssize_t)count)
+		return 0;
+	rc = errno ? errno : ENOSPC;
+	descriptor_kept_close(&packed->scratch);
+	return rc;
+}
+
+/* Makes the stand-in for the data file, in the first place that has room for its first bytes. */
 static int scratch_open(struct packed *packed, const struct container_info *info)
 {
 	uint64_t front = round_up((uint64_t)FORMAT_METAS * info->page_size, ARENA_BLOCK);
 	uint8_t *bytes;
 	size_t done = 0;
-	int fd, rc;
+	int rc = 0;
 
 	if (front > info->size)
 		front = info->size;
 	if (!limits_allow_file(info->size))
 		return EFBIG;
-	fd = scratch_make();
-	rc = fd < 0 ? errno : descriptor_keep(&packed->scratch, fd);
-	if (rc)
-		return rc;
-	fd = packed->scratch.fd;
-	if (ftruncate(fd, (off_t)info->size))
-		return errno;
-	snprintf(packed->scratch_path, sizeof(packed->scratch_path), "/proc/self/fd/%d", fd);
 	bytes = calloc(1, front + 1);
 	if (!bytes)
 		return ENOMEM;
@@ -150,9 +163,16 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 		done = metas_make(info, bytes);
 	else
 		rc = read_code(packed, io_read(&packed->data, bytes, front, 0, &done));
-	if (!rc && pwrite(fd, bytes, done, 0) != (ssize_t)done)
-		rc = errno ? errno : ENOSPC;
+	if (!rc) {
+		unsigned place = 0;
+
+		do {
+			rc = scratch_put(packed, place++, bytes, done, info->size);
+		} while (rc && place < SCRATCH_PLACES);
+	}
 	free(bytes);
+	snprintf(packed->scratch_path, sizeof(packed->scratch_path), "/proc/self/fd/%d",
+		 packed->scratch.fd);
 	return rc;
 }
 

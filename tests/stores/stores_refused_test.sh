@@ -38,6 +38,37 @@ for call in $("$confine" --list); do
 	done
 done
 
+# strange NAME COMMAND-TO-READ...: the container has the right values on such a machine.
+strange() {
+	local name=$1 rc=0
+
+	shift
+	line=$(timeout -s KILL 300 "$@" env LD_LIBRARY_PATH="$apart" "$apart/stores_reader" scan "$apart/packed" \
+		2>"$scratch/log") || rc=$?
+	equal "container_${name}_ends_well" 0 "$rc"
+	equal "container_${name}_sees_the_same" "${whole[packed]}" "$(echo "$line" | seen)"
+	[ "$rc" = 0 ] || cat "$scratch/log"
+}
+
+# What every user may read, wherever the build tree lies.
+apart=$(mktemp -d "${TMPDIR:-/tmp}/stores-refused.XXXXXX")
+trap 'rm -rf "$apart"; stores_clean' EXIT
+cp "$library/liblmdb.so.0" "$library"/liblmdbio-core-*.so "$build/stores_reader" "$apart"
+cp -r "$scratch/backing/packed" "$apart"
+chmod -R a+rX "$apart"
+# shellcheck disable=SC2016
+if unshare -m true 2>/dev/null; then
+	strange "without_proc" unshare -m sh -c 'mount -t tmpfs tmpfs /proc && exec "$@"' strange
+	mkdir "$apart/full"
+	strange "with_a_full_disk_for_scratch" unshare -m sh -c 'mount -t tmpfs -o size=4k tmpfs "$1" && echo >"$1/all" &&
+		TMPDIR=$1 && export TMPDIR && shift && exec "$@"' strange "$apart/full"
+	if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+		strange "with_umask_0777" setpriv --reuid=65534 --clear-groups sh -c 'umask 0777 && exec "$@"' strange
+	fi
+else
+	echo "-- containers on strange machines: mounting is not allowed here"
+fi
+
 # A forked child holds none of its parent's memory, even where it inherits the maps.
 hash=$(original scan "$scratch/backing/img" | cut -d ' ' -f 3)
 for set in img packed; do
