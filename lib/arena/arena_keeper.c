@@ -61,6 +61,8 @@ static struct {
 	_Atomic bool has_forked; /* this process has checked whether it has a keeper */
 	struct descriptor_kept ends[2];
 	_Atomic(struct arena *) shrinking; /* attached for arena_shrink() alone */
+	/* From look_begin() to look_end(); a program's thread may have a stack of 16 KiB. */
+	struct kept_arena all[KEPT_MOST];
 } keeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends = {{.fd = -1}, {.fd = -1}}};
 
 /* --- the sockets ------------------------------------------------------------------------------ */
@@ -225,25 +227,25 @@ static bool seek(unsigned number)
 }
 
 /* Returns false if this kernel cannot peek at the messages. */
-static bool list(struct kept_arena *all, unsigned *count)
+static bool list(unsigned *count)
 {
 	*count = 0;
 	if (!seek(0))
 		return false;
 	errno = 0;
-	while (*count < KEPT_MOST && receive(&all[*count], NULL, MSG_PEEK))
+	while (*count < KEPT_MOST && receive(&keeper.all[*count], NULL, MSG_PEEK))
 		++*count;
 	return *count == KEPT_MOST || errno == EAGAIN;
 }
 
-/* Takes the keeper's locks and lists its messages. If that fails, gives this keeper up; the next
- * fork makes another. */
-static bool look_begin(struct kept_arena *all, unsigned *count)
+/* Takes the keeper's locks and lists its messages in keeper.all. If that fails, gives this keeper
+ * up; the next fork makes another. */
+static bool look_begin(unsigned *count)
 {
 	if (!atomic_load_explicit(&keeper.is_made, memory_order_relaxed))
 		return false;
 	pthread_mutex_lock(&keeper.lock);
-	if (ends_are_ours() && lock_take() && list(all, count))
+	if (ends_are_ours() && lock_take() && list(count))
 		return true;
 	keeper_give_up();
 	atomic_store(&keeper.has_forked, false);
@@ -421,17 +423,16 @@ bool keeper_is_there(void)
 
 int keeper_find(const struct arena *arena)
 {
-	struct kept_arena all[KEPT_MOST];
 	struct arena_head head;
 	struct stat st;
 	unsigned count;
 	int found = -1;
 
-	if (!look_begin(all, &count))
+	if (!look_begin(&count))
 		return -1;
 	/* The newest first: an older arena of this key exists for a moment only. */
 	while (count-- > 0 && found < 0) {
-		if (memcmp(all[count].key, arena->key, sizeof(arena->key)))
+		if (memcmp(keeper.all[count].key, arena->key, sizeof(arena->key)))
 			continue;
 		found = fetch(count, &st);
 		if (found >= 0 &&
@@ -453,20 +454,20 @@ static bool is_young(const struct arena *arena)
 
 void keeper_put(const struct arena *arena)
 {
-	struct kept_arena all[KEPT_MOST], mine = {.node = arena->node,
-						  .budget = arena_node_budget(arena),
-						  .identity = arena->identity};
+	struct kept_arena mine = {.node = arena->node,
+				  .budget = arena_node_budget(arena),
+				  .identity = arena->identity};
 	bool is_in = false;
 	unsigned count;
 	int place;
 
 	if (!atomic_load_explicit(&keeper.is_inherited, memory_order_relaxed) || is_young(arena) ||
-	    !look_begin(all, &count))
+	    !look_begin(&count))
 		return;
 	memcpy(mine.key, arena->key, sizeof(mine.key));
 	memcpy(mine.nonce, arena->head->nonce, sizeof(mine.nonce));
 	for (unsigned i = 0; i < count; i++)
-		is_in |= !memcmp(all[i].nonce, mine.nonce, sizeof(mine.nonce));
+		is_in |= !memcmp(keeper.all[i].nonce, mine.nonce, sizeof(mine.nonce));
 	if (!is_in && count < KEPT_MOST) {
 		place = open_place(arena->file.fd, O_PATH);
 		if (place >= 0) {
@@ -482,23 +483,25 @@ void keeper_put(const struct arena *arena)
 static bool fit(const struct arena *arena, uint64_t budget, uint64_t wants, bool shrinks)
 {
 	struct verdict verdict = {.shrinks = shrinks};
-	struct kept_arena all[KEPT_MOST];
+	struct kept_arena shrunk;
 	struct stat st;
 	unsigned count;
 	int part = -1;
 
-	if (!look_begin(all, &count))
+	if (!look_begin(&count))
 		return true;
-	judge(arena, all, count, budget, wants, &verdict);
-	if (verdict.by)
+	judge(arena, keeper.all, count, budget, wants, &verdict);
+	if (verdict.by) {
 		part = fetch(verdict.part, &st);
+		shrunk = keeper.all[verdict.part];
+	}
 	if (verdict.any)
 		drop(verdict.goes, count);
 	look_end();
 	if (!verdict.by)
 		return true;
-	return part >= 0 && arena_shrink(&all[verdict.part].identity, all[verdict.part].key, part,
-					 verdict.by, &keeper.shrinking);
+	return part >= 0 &&
+	       arena_shrink(&shrunk.identity, shrunk.key, part, verdict.by, &keeper.shrinking);
 }
 
 void keeper_fit(const struct arena *arena, uint64_t budget, uint64_t wants)

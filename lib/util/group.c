@@ -9,16 +9,16 @@
  */
 #include "util/group.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Paths are malloc'ed: a program's thread may have a stack of 16 KiB. */
 struct paths {
-	char v1[PATH_MAX]; /* of the hierarchy with the controller; "": none */
-	char v2[PATH_MAX];
+	char *v1; /* of the hierarchy with the controller; NULL: none */
+	char *v2;
 };
 
 struct group_search {
@@ -30,10 +30,14 @@ struct group_search {
 
 FILE *group_file(const char *root, const char *directory, const char *name)
 {
-	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s%s/%s", root, directory, name);
+	char *path;
+	FILE *file;
 
-	return n < 0 || (size_t)n >= sizeof(path) ? NULL : fopen(path, "re");
+	if (asprintf(&path, "%s%s/%s", root, directory, name) < 0)
+		return NULL;
+	file = fopen(path, "re");
+	free(path);
+	return file;
 }
 
 /* Whether a list "a,b,c" has a word. */
@@ -47,12 +51,10 @@ static bool list_has(const char *list, const char *word)
 	return false;
 }
 
-static void path_keep(char *kept, const char *path)
+static void path_keep(char **kept, const char *path)
 {
-	size_t length = strlen(path);
-
-	if (length < PATH_MAX)
-		memcpy(kept, path, length + 1);
+	free(*kept);
+	*kept = strdup(path);
 }
 
 static void paths_read(struct group_search *reading)
@@ -70,9 +72,9 @@ static void paths_read(struct group_search *reading)
 			continue;
 		rest[strcspn(rest, "\n")] = 0;
 		if (list_has(controllers, reading->controller))
-			path_keep(reading->paths.v1, rest);
+			path_keep(&reading->paths.v1, rest);
 		else if (!strcmp(id, "0") && !*controllers)
-			path_keep(reading->paths.v2, rest);
+			path_keep(&reading->paths.v2, rest);
 	}
 	free(line);
 	if (file)
@@ -111,17 +113,16 @@ static const char *path_below(const char *group, const char *shown)
 static bool visit_along(const struct group_search *reading, const char *mount, const char *below,
 			bool v2)
 {
-	char directory[PATH_MAX];
-	int n = snprintf(directory, sizeof(directory), "%s%s", mount, below);
+	char *directory;
+	bool goes_on;
 
-	if (n < 0 || (size_t)n >= sizeof(directory))
+	if (asprintf(&directory, "%s%s", mount, below) < 0)
 		return true;
-	while (reading->visit(reading->to, directory, v2)) {
-		if (strlen(directory) <= strlen(mount))
-			return true;
+	while ((goes_on = reading->visit(reading->to, directory, v2)) &&
+	       strlen(directory) > strlen(mount))
 		*strrchr(directory, '/') = 0;
-	}
-	return false;
+	free(directory);
+	return goes_on;
 }
 
 /* A line is: id parent device root mount options [optional ...] - type source options */
@@ -142,10 +143,10 @@ static bool visit_mount(const struct group_search *reading, char *line)
 		return true;
 	unescape(shown);
 	unescape(mount);
-	if (!strcmp(type, "cgroup2") && *paths->v2)
+	if (!strcmp(type, "cgroup2") && paths->v2)
 		return visit_along(reading, mount, path_below(paths->v2, shown), true);
 	strsep(&line, " ");
-	if (!strcmp(type, "cgroup") && *paths->v1 && line && list_has(line, reading->controller))
+	if (!strcmp(type, "cgroup") && paths->v1 && line && list_has(line, reading->controller))
 		return visit_along(reading, mount, path_below(paths->v1, shown), false);
 	return true;
 }
@@ -163,6 +164,8 @@ void group_each(const char *root, const char *controller,
 	while (file && getline(&line, &room, file) > 0 && visit_mount(&reading, line))
 		;
 	free(line);
+	free(reading.paths.v1);
+	free(reading.paths.v2);
 	if (file)
 		fclose(file);
 }

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,7 +26,7 @@ static MDB_env *env_opened(const char *path, unsigned flags)
 	return env;
 }
 
-enum { QUEUE = 16 };
+enum { QUEUE = 16, SMALL_STACK = 16 << 10 /* PTHREAD_STACK_MIN */ };
 
 /* A layer of Caffe: opened on the main thread, moved by its prefetch thread, used by a third. */
 struct layer {
@@ -269,6 +271,64 @@ static void thousand_rounds_of_open_read_close_leak_nothing(void **state)
 	mdb_env_close(env);
 }
 
+static void *reads_all(void *path)
+{
+	MDB_env *env = NULL;
+	int rc = mdb_env_create(&env);
+
+	if (!rc)
+		rc = mdb_env_open(env, path, MDB_RDONLY | MDB_NOTLS, 0664);
+	if (!rc)
+		rc = data_check_env(env, 0);
+	mdb_env_close(env);
+	return (void *)(intptr_t)rc;
+}
+
+static int reads_on_a_small_stack(char *path)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	void *result;
+
+	if (pthread_attr_init(&attributes) || pthread_attr_setstacksize(&attributes, SMALL_STACK) ||
+	    pthread_create(&thread, &attributes, reads_all, path))
+		return 2;
+	pthread_attr_destroy(&attributes);
+	return pthread_join(thread, &result) ? 3 : (int)(intptr_t)result;
+}
+
+struct way {
+	const char *path, *store;
+};
+
+/* Runs a program of its own, because settings are read when the library is loaded. Returns its status. */
+static int way_run(const struct way *way)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (!setenv("LMDBIO_STORE", way->store, 1))
+			execl("/proc/self/exe", "habits_test", way->path, NULL);
+		_exit(127);
+	}
+	return waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+/* As fibers have, and threads of programs with thousands of them; LMDB takes 8 KiB, most of them the C library's. */
+static void thread_with_a_small_stack_reads_all(void **state)
+{
+	const char *path = data_make("data");
+
+	(void)state;
+	assert_non_null(path);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* sanitizers make frames larger */
+#endif
+	assert_int_equal(way_run(&(struct way){path, "cache"}), 0);
+	assert_int_equal(way_run(&(struct way){path, "arena"}), 0);
+}
+
 static void wild_handle_closed_after_writing_is_ignored(void **state)
 {
 	static const MDB_dbi wild[] = {0xdeadbeef, 0, 1, 2, 0x7fffffff, 0xffffffff, 4096};
@@ -385,7 +445,7 @@ static void solvers_that_skip_each_others_records_see_all_between_them(void **st
 	mdb_env_close(env);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 #define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_begin, room_end)
 	const struct CMUnitTest tests[] = {
@@ -394,10 +454,13 @@ int main(void)
 		IN_A_ROOM(path_opened_twice_both_read_and_either_may_close_first),
 		IN_A_ROOM(readers_closed_in_any_order_leave_the_others_right),
 		IN_A_ROOM(thousand_rounds_of_open_read_close_leak_nothing),
+		IN_A_ROOM(thread_with_a_small_stack_reads_all),
 		IN_A_ROOM(wild_handle_closed_after_writing_is_ignored),
 		IN_A_ROOM(map_doubled_while_converting_holds_every_image),
 		IN_A_ROOM(solvers_that_skip_each_others_records_see_all_between_them),
 	};
 
+	if (argc == 2)
+		return reads_on_a_small_stack(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
