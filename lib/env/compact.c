@@ -426,6 +426,7 @@ int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to
 	};
 	uint64_t root = txn->trees[DBI_MAIN].record.root;
 	struct compact_plan plan;
+	struct sums *own = NULL;
 	int rc = ENOMEM;
 
 	if (!compactor.buffer || !compactor.zeroes || !compactor.pages)
@@ -434,6 +435,11 @@ int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to
 		rc = MDB_BAD_TXN;
 		goto fail;
 	}
+	rc = later_sums_copied(txn->env, &own);
+	if (rc)
+		goto fail;
+	if (own)
+		compactor.sums = own;
 	/* Only a function that the program or the user names can compute checksums. */
 	if (later_sum_size(txn->env) && (border || !compactor.sums)) {
 		rc = MDB_INCOMPATIBLE;
@@ -458,6 +464,7 @@ int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to
 	if (!rc)
 		rc = put(to, compactor.buffer, compactor.used);
 fail:
+	sums_close(own);
 	places_close(&places);
 	free(compactor.buffer);
 	free(compactor.zeroes);

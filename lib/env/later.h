@@ -11,6 +11,8 @@
 #include <lmdb.h>
 #include <stdint.h>
 
+struct sums;
+
 struct later {
 	/* Stands in for the data file: see later.c. */
 	uint8_t *pages;
@@ -53,6 +55,10 @@ void later_end(MDB_txn *txn);
 int later_sums_open(MDB_env *env);
 int later_sums_begin(MDB_txn *txn);
 void later_sums_end(MDB_txn *txn);
+/* Opens the checksums for a container's pages in a copy, where a name is known for them. The caller
+ * closes *own, which is NULL otherwise. Returns 0, ENOMEM, or MDB_INCOMPATIBLE (the container's
+ * pages have checksums of another size). */
+int later_sums_copied(const MDB_env *env, struct sums **own);
 /* Bytes of a checksum in an environment's file; 0: the file has none. */
 unsigned later_sum_size(const MDB_env *env);
 /* The offset in page 0 of their size (2 bytes). */

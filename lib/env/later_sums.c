@@ -31,14 +31,15 @@ unsigned later_sum_size(const MDB_env *env)
 	return load16(bytes);
 }
 
-int later_sums_open(MDB_env *env)
+/* Opens the checksums that the program or the user names. If neither names any, *sums stays as it
+ * is. */
+static int sums_named(const MDB_env *env, struct sums **sums)
 {
 	const struct checksum *named = settings_get()->checksum;
 	unsigned size, wanted = env->sum_size;
 	MDB_sum_func *func = env->sum_func;
 
-	/* A container has checksums of its own. */
-	if (env->packed || (!func && !named))
+	if (!func && !named)
 		return 0;
 	size = later_sum_size(env);
 	if (!func && named && size) {
@@ -49,7 +50,23 @@ int later_sums_open(MDB_env *env)
 		return 0;
 	if (wanted != size || size >= env->window.page_size - page_layouts[env->format].header)
 		return MDB_BAD_CHECKSUM;
-	return sums_open(&env->sums, func, size, env->window.page_size);
+	return sums_open(sums, func, size, env->window.page_size);
+}
+
+int later_sums_open(MDB_env *env)
+{
+	/* A container has checksums of its own. */
+	return env->packed ? 0 : sums_named(env, &env->sums);
+}
+
+int later_sums_copied(const MDB_env *env, struct sums **own)
+{
+	int rc = 0;
+
+	*own = NULL;
+	if (env->packed && later_sum_size(env))
+		rc = sums_named(env, own);
+	return rc == MDB_BAD_CHECKSUM ? MDB_INCOMPATIBLE : rc;
 }
 
 int later_sums_begin(MDB_txn *txn)

@@ -192,6 +192,22 @@ for what in writes rewritten sound verifies packs packed checks read unpacks unp
 	judge "data_of_lmdb_1_${what}_in_each_case" test "${failed[$what]:-0}" -eq 0
 done
 
+# --- checksums ---
+if [ -n "$program" ]; then
+	"$testdb" --flags=plain,keys300 --later --sums summed > made
+	mkdir summed_packed summed_copy summed_copied
+	"$convert" -q summed summed_packed
+	status compact_copy_of_checksums_is_made 0 env LD_PRELOAD="$dropin" LMDBIO_CHECKSUM=fnv1a \
+		"$python" program.py compact summed summed_copy
+	status compact_copy_of_a_container_of_checksums_is_made 0 env LD_PRELOAD="$dropin" LMDBIO_CHECKSUM=fnv1a \
+		"$python" program.py compact summed_packed summed_copied
+	judge compact_copy_of_a_container_keeps_checksums cmp summed_copied/data.mdb summed_copy/data.mdb
+	[ "$check" = true ] || status compact_copy_of_a_container_is_verified 0 "$check" --checksum=fnv1a summed_copied
+	rm summed_copied/data.mdb
+	status compact_copy_of_a_container_needs_a_function_of_the_size 1 env LD_PRELOAD="$dropin" LMDBIO_CHECKSUM=crc32c \
+		"$python" program.py compact summed_packed summed_copied
+fi
+
 # --- what LMDB 0.9 cannot hold ---
 "$python" "$top_srcdir/tests/tools/later_keys.py" .
 status longest_key_of_lmdb_0_9_is_taken 0 "$convert" -q --to=lmdb-0.9 --verify fits.mdb fitting.mdb
