@@ -135,7 +135,8 @@ struct container_tree {
 /* Describes database `number` of info->trees, in the order of writing. EINVAL: there is none. */
 int container_tree(struct io *io, uint64_t number, struct container_tree *tree);
 
-/* Finds a database by its name (size 0: the main one), in a linear search. MDB_NOTFOUND: none. */
+/* Finds a database by its name (size 0: the main one). The search is linear, from the database
+ * behind the last one that was found. MDB_NOTFOUND: none. */
 int container_tree_find(struct io *io, const void *name, size_t size, struct container_tree *tree);
 
 struct container_leaf {

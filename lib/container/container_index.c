@@ -269,15 +269,22 @@ int container_tree(struct io *io, uint64_t number, struct container_tree *tree)
 
 int container_tree_find(struct io *io, const void *name, size_t size, struct container_tree *tree)
 {
-	uint64_t i, trees = container_info(io)->trees;
+	struct container *container = io->state;
+	uint64_t i, trees = container->info.trees, number = atomic_load(&container->tree_next);
 
-	for (i = 0; i < trees; i++) {
-		int rc = container_tree(io, i, tree);
+	/* Most callers ask for one database after another, in the order of the index. */
+	for (i = 0; i < trees; i++, number++) {
+		int rc;
 
+		if (number >= trees)
+			number = 0;
+		rc = container_tree(io, number, tree);
 		if (rc)
 			return rc;
-		if (tree->name_size == size && (!size || memcmp(tree->name, name, size) == 0))
+		if (tree->name_size == size && (!size || memcmp(tree->name, name, size) == 0)) {
+			atomic_store(&container->tree_next, number + 1);
 			return 0;
+		}
 	}
 	return MDB_NOTFOUND;
 }

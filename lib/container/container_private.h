@@ -11,6 +11,8 @@
 #include "container/container_cache.h"
 #include "container/container_layout.h"
 
+#include <stdatomic.h>
+
 #define ZSTD_WINDOW_MAX CONTAINER_CHUNK_MAX /* bytes: a frame with a larger window is refused */
 
 struct io_threads;
@@ -41,6 +43,7 @@ struct container {
 	struct cache pages;                         /* of the index, by their offset */
 	struct cache chunks;                        /* partly read chunks, by number */
 	struct cache copies;                        /* groups, by number */
+	_Atomic uint64_t tree_next;                 /* where a search for a tree begins */
 	struct io_threads *threads;                 /* from the first submit on */
 	pthread_mutex_t lock;                       /* of `idle` */
 	struct read_worker *idle;

@@ -297,6 +297,46 @@ static void index_that_outgrows_memory_is_the_same(void **state)
 	(void)close(fd);
 }
 
+/* A database is found in the page in which the last one was, or in the next. */
+static void many_databases_found_in_order_read_each_page_once(void **state)
+{
+	enum { TREES = 2000, PER_PAGE = 7 };
+	const struct container_write_options options = {
+		.size = CHUNK, .page_size = PAGE, .chunk_size = CHUNK};
+	struct container_frame placed = {.length = 10, .size = CHUNK};
+	struct container_writer *writer;
+	struct container_tree found;
+	struct reader reader;
+	int fd = memory_file();
+	uint64_t tree, before;
+	char name[16];
+
+	(void)state;
+	assert_int_equal(container_write_open(&writer, fd, &options), 0);
+	assert_int_equal(container_write_frame(writer, NULL, &placed), 0);
+	for (uint64_t i = 0; i < TREES; i++) {
+		int size = snprintf(name, sizeof(name), "%05u", (unsigned)i);
+
+		assert_int_equal(container_write_tree(writer, name, (size_t)size, 0, &tree), 0);
+		assert_int_equal(container_write_leaf(writer, tree, i % (CHUNK / PAGE), 1), 0);
+	}
+	assert_int_equal(container_write_finish(writer), 0);
+	container_write_close(writer);
+	assert_int_equal(reader_open_file(&reader, fd), 0);
+	before = io_counted(&reader.below).reads;
+	for (uint64_t i = 0; i < TREES; i++) {
+		int size = snprintf(name, sizeof(name), "%05u", (unsigned)i);
+
+		assert_int_equal(container_tree_find(&reader.io, name, (size_t)size, &found), 0);
+		assert_int_equal(found.number, i);
+	}
+	assert_in_range(io_counted(&reader.below).reads - before, 1, TREES / PER_PAGE + 2);
+	assert_int_equal(container_tree_find(&reader.io, "00000", 5, &found), 0);
+	assert_int_equal(found.number, 0);
+	reader_close(&reader);
+	(void)close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +346,7 @@ int main(void)
 		cmocka_unit_test(whole_index_is_consistent),
 		cmocka_unit_test(hundred_gigabytes_open_by_two_small_reads),
 		cmocka_unit_test(index_that_outgrows_memory_is_the_same),
+		cmocka_unit_test(many_databases_found_in_order_read_each_page_once),
 	};
 
 	return cmocka_run_group_tests(tests, open_indexed, close_indexed);
