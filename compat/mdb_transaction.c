@@ -119,7 +119,7 @@ static int set_order(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *function, bool of_
 	order = &txn->env->slots[dbi].order;
 	if (function)
 		wanted.key = wanted.data = (struct comparator){COMPARE_CUSTOM, function};
-	else /* LMDB too then sets the main database's own order, when a name is opened */
+	else /* as LMDB does for the main database, when the program opens a name */
 		comparators_default(&wanted, txn->trees[dbi].record.flags);
 	if (of_data)
 		order->data = wanted.data;

@@ -165,9 +165,9 @@ static void txn_free_forwarded(MDB_txn *txn)
 	txn_free(txn);
 }
 
-/* Whether the program has closed the environment first, as LMDB forbids. With LMDB such a
- * transaction can be ended if it was reset before. Here it always can: only the object is left. The
- * few bytes of the original's stay. */
+/* Whether the program has closed the environment first, which LMDB forbids. LMDB ends such a
+ * transaction without harm if it was reset before; lmdbio does so in each case. The original's
+ * transaction object, a few bytes, is not freed. */
 static bool txn_is_left(const MDB_txn *txn)
 {
 	return unlikely(txn->env->mode == ENV_CLOSED);

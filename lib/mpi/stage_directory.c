@@ -236,7 +236,7 @@ static int copy_show(struct stage_target *target)
 	return rc ? rc : place_sync(&target->place);
 }
 
-/* Whether another job has put its file in the place of this one, which had the name already. */
+/* Whether another job's file now has the name of this one. */
 static bool is_replaced(const struct stage_target *target, const char *name)
 {
 	struct stat own, named;

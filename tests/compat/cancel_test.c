@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -173,24 +172,6 @@ static int reads_in_a_thread_that_is_cancelled(struct reading *reading)
 	return rc;
 }
 
-struct way {
-	const char *path, *store, *calls; /* LMDBIO_STORE; a number */
-};
-
-/* Runs a program of its own, because settings are read when the library is loaded. Returns its status. */
-static int way_run(const struct way *way)
-{
-	int status = -1;
-	pid_t pid = fork();
-
-	if (!pid) {
-		if (!setenv("LMDBIO_STORE", way->store, 1))
-			execl("/proc/self/exe", "cancel_test", way->path, way->calls, NULL);
-		_exit(127);
-	}
-	return waitpid(pid, &status, 0) == pid ? status : -1;
-}
-
 static void thread_when_it_is_to_be_cancelled_then_calls_end_first(void **state)
 {
 	static const char *const stores[] = {"cache", "arena"};
@@ -204,7 +185,7 @@ static void thread_when_it_is_to_be_cancelled_then_calls_end_first(void **state)
 
 			snprintf(calls, sizeof(calls), "%u", i);
 			print_message("%s, calls %u\n", stores[store], i);
-			assert_int_equal(way_run(&(struct way){path, stores[store], calls}), 0);
+			assert_int_equal(rerun_with_store(stores[store], path, calls), 0);
 		}
 }
 

@@ -255,6 +255,19 @@ int child_run(int (*body)(void *context), void *context)
 	return child.pid < 0 ? 998 : child_result(&child);
 }
 
+int rerun_with_store(const char *store, const char *path, const char *more)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (!setenv("LMDBIO_STORE", store, 1))
+			execl("/proc/self/exe", "habit", path, more, NULL);
+		_exit(127);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
 static int reader_line(const char *message, void *context)
 {
 	/* A heading ("    pid ..."), or "(no active readers)", or one line for each slot. */

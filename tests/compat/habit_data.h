@@ -48,6 +48,9 @@ struct child {
 };
 struct child child_start(int (*body)(void *context), void *context);
 int child_result(struct child *child);
+/* Runs this program anew with LMDBIO_STORE=`store`, because settings are read when the library is
+ * loaded. Its arguments are `path` and `more`, which may be NULL. Returns its status, or -1. */
+int rerun_with_store(const char *store, const char *path, const char *more);
 
 /* The lines of the reader table that name a slot in use. -1 on error. */
 int readers_count(MDB_env *env);

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -297,24 +295,6 @@ static int reads_on_a_small_stack(char *path)
 	return pthread_join(thread, &result) ? 3 : (int)(intptr_t)result;
 }
 
-struct way {
-	const char *path, *store;
-};
-
-/* Runs a program of its own, because settings are read when the library is loaded. Returns its status. */
-static int way_run(const struct way *way)
-{
-	int status = -1;
-	pid_t pid = fork();
-
-	if (!pid) {
-		if (!setenv("LMDBIO_STORE", way->store, 1))
-			execl("/proc/self/exe", "habits_test", way->path, NULL);
-		_exit(127);
-	}
-	return waitpid(pid, &status, 0) == pid ? status : -1;
-}
-
 /* As fibers have, and threads of programs with thousands of them; LMDB takes 8 KiB, most of them the C library's. */
 static void thread_with_a_small_stack_reads_all(void **state)
 {
@@ -325,8 +305,8 @@ static void thread_with_a_small_stack_reads_all(void **state)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	skip(); /* sanitizers make frames larger */
 #endif
-	assert_int_equal(way_run(&(struct way){path, "cache"}), 0);
-	assert_int_equal(way_run(&(struct way){path, "arena"}), 0);
+	assert_int_equal(rerun_with_store("cache", path, NULL), 0);
+	assert_int_equal(rerun_with_store("arena", path, NULL), 0);
 }
 
 static void wild_handle_closed_after_writing_is_ignored(void **state)

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -415,17 +414,18 @@ static void copy_when_a_meta_page_is_in_the_other_s_place_then_corrupted(void **
 
 /* --- forks ------------------------------------------------------------------------------------- */
 
-static bool child_reads(MDB_env *env)
+/* In a child. Returns 0 if it reads with a slot. */
+static int child_reads(void *env)
 {
 	MDB_txn *txn;
 	bool has;
 
 	if (txn_begin(env, NULL, MDB_RDONLY, &txn))
-		return false;
+		return 1;
 	has = txn->slot && txn_has(txn, DBI_MAIN, "key", "value");
 	txn_abort(txn);
 	env_close(env);
-	return has;
+	return has ? 0 : 2;
 }
 
 static void child_when_the_directory_has_moved_then_reads_with_a_slot(void **state)
@@ -433,18 +433,13 @@ static void child_when_the_directory_has_moved_then_reads_with_a_slot(void **sta
 	struct fixture *f = *state;
 	MDB_env *env = own_open(&f->place, 2, 0);
 	char moved[220];
-	int status;
-	pid_t pid;
+	int rc;
 
 	snprintf(moved, sizeof(moved), "%s.moved", f->place.directory);
 	assert_int_equal(rename(f->place.directory, moved), 0);
-	pid = fork();
-	if (!pid)
-		_exit(!child_reads(env));
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	rc = in_process(child_reads, env);
 	assert_int_equal(rename(moved, f->place.directory), 0);
-	assert_int_equal(status, 0);
+	assert_int_equal(rc, 0);
 	env_close(env);
 }
 
@@ -454,17 +449,10 @@ static void child_when_the_lock_file_was_removed_then_reads_with_a_slot_in_the_o
 	struct fixture *f = *state;
 	MDB_env *env = own_open(&f->place, 2, 0);
 	char lock[220];
-	int status;
-	pid_t pid;
 
 	snprintf(lock, sizeof(lock), "%s/lock.mdb", f->place.directory);
 	assert_int_equal(unlink(lock), 0);
-	pid = fork();
-	if (!pid)
-		_exit(!child_reads(env));
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(in_process(child_reads, env), 0);
 	assert_int_equal(access(lock, F_OK), -1);
 	env_close(env);
 }
