@@ -120,8 +120,8 @@ struct MDB_env {
 	int fd;       /* the data file: the descriptor of the first `orig`, or ours */
 	int data;     /* the same file: a second descriptor of our own, or `fd` if there is none */
 	struct env_seen seen;
-	struct descriptor_kept
-		lock; /* the lock file of the first `orig`, which owns the descriptor */
+	struct descriptor_kept lock;     /* the lock file of the first `orig`, which owns the
+				      * descriptor; fd -1, inode 0: not known */
 	struct descriptor_kept replaced; /* env_file_replaced() */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */

@@ -104,8 +104,45 @@ uint64_t fork_arena_bytes(const MDB_env *env)
 	return sum;
 }
 
+/* Looks at the file that has the lock file's name now. Returns 0 or errno. */
+static int lock_look(const MDB_env *env, struct stat *st)
+{
+	char *name = env_lock_path(env->path, env->flags);
+	int rc = name ? 0 : ENOMEM;
+
+	if (name && stat(name, st))
+		rc = errno;
+	free(name);
+	return rc;
+}
+
+/* An original that takes no loans does not tell which lock file it has opened: the name does. */
+static void lock_know(MDB_env *env)
+{
+	struct stat st;
+
+	if (!origin_takes_loans(env->origin) && !lock_look(env, &st))
+		env->lock = (struct descriptor_kept){-1, st.st_dev, st.st_ino};
+}
+
+/* Whether the name of the lock file leads to another file or none. The original would put its slots
+ * there, or make that file, and no writer that has the old one open would see them. */
+static bool lock_is_gone(const MDB_env *env)
+{
+	struct stat st;
+	int rc;
+
+	if (!env->lock.inode)
+		return false;
+	rc = lock_look(env, &st);
+	if (rc)
+		return rc == ENOENT;
+	return st.st_dev != env->lock.device || st.st_ino != env->lock.inode;
+}
+
 void fork_enlist(MDB_env *env)
 {
+	lock_know(env);
 	pthread_mutex_lock(&list_lock);
 	env->arena_bytes = arena_bytes_of(env);
 	env->next = list;
@@ -192,22 +229,6 @@ static int open_inherited(const MDB_env *env, MDB_env **orig, int rc)
 		close(loan.lock);
 	free(name);
 	return rc;
-}
-
-/* Whether the name of the lock file leads to another file or none. The original would put its slots
- * there, or make that file, and no writer that has the old one open would see them. */
-static bool lock_is_gone(const MDB_env *env)
-{
-	char *name = descriptor_is_kept(&env->lock) ? env_lock_path(env->path, env->flags) : NULL;
-	bool gone = false;
-	struct stat st;
-
-	if (name && stat(name, &st))
-		gone = errno == ENOENT;
-	else if (name)
-		gone = st.st_dev != env->lock.device || st.st_ino != env->lock.inode;
-	free(name);
-	return gone;
 }
 
 /* Opens the file again. Returns MDB_INVALID if its name leads to another file or none: reader slots
