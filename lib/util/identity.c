@@ -122,7 +122,7 @@ static uint64_t image_hash(dev_t device)
 /* Hashes pieces that lie evenly in the file. */
 static uint64_t sample_hash(int fd, uint64_t size, uint64_t seed)
 {
-	_Alignas(PIECE) uint8_t piece[PIECE];
+	uint8_t piece[PIECE];
 	uint64_t pieces = size / PIECE + 1, n = pieces < PIECES ? pieces : PIECES, hash = seed;
 
 	for (uint64_t i = 0; i < n; i++) {

@@ -221,20 +221,28 @@ static int judge_file(int fd)
 	return st.st_size < (off_t)sizeof(struct stats_head) ? EPROTO : 0;
 }
 
-/* Judges the head's first bytes, before anything else is looked at. */
+/* What every version of the table begins with. */
+struct front {
+	uint64_t magic;
+	uint32_t version, head_size, slot_size, slots, counters;
+};
+
+_Static_assert(offsetof(struct front, counters) == offsetof(struct stats_head, counters),
+	       "it is the first part of the head");
+
+/* Judges the head's first bytes, before anything else is looked at. The whole head is larger than a
+ * thread's stack may be. */
 static int judge_head(int fd)
 {
-	struct stats_head head;
+	struct front front;
 	struct stat st;
 
-	/* Only the members up to told_full are read. */
-	if (pread(fd, &head, offsetof(struct stats_head, told_full), 0) !=
-		    (ssize_t)offsetof(struct stats_head, told_full) ||
-	    head.magic != stats_magic)
+	if (pread(fd, &front, sizeof(front), 0) != (ssize_t)sizeof(front) ||
+	    front.magic != stats_magic)
 		return ENOENT;
-	if (head.version != STATS_VERSION || head.head_size != sizeof(struct stats_head) ||
-	    head.slot_size != sizeof(struct stats_slot) || head.slots != STATS_SLOTS ||
-	    head.counters != STATS_COUNT)
+	if (front.version != STATS_VERSION || front.head_size != sizeof(struct stats_head) ||
+	    front.slot_size != sizeof(struct stats_slot) || front.slots != STATS_SLOTS ||
+	    front.counters != STATS_COUNT)
 		return EPROTO;
 	return fstat(fd, &st) || st.st_size != LENGTH ? EPROTO : 0;
 }
