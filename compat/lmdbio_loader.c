@@ -57,6 +57,14 @@ EXPORT int lmdbio_loader_next(struct lmdbio_loader *loader, struct lmdbio_batch 
 	return loader && batch ? loader_next(loader, batch) : EINVAL;
 }
 
+EXPORT int lmdbio_loader_next_within(struct lmdbio_loader *loader, uint64_t ns,
+				     struct lmdbio_batch **batch)
+{
+	UNCANCELLED;
+
+	return loader && batch ? loader_next_within(loader, ns, batch) : EINVAL;
+}
+
 EXPORT void lmdbio_batch_done(struct lmdbio_batch *batch)
 {
 	UNCANCELLED;

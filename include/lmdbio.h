@@ -279,8 +279,14 @@ uint64_t lmdbio_loader_records(struct lmdbio_loader *loader);
  * the next call tries again); without skip_errors, the first error of the batch's samples, which
  * may be ENOMEM as well: the next call goes on with the batch behind that one.
  * lmdbio_loader_save() shows which of the two an ENOMEM was.
- * The function never waits for memory that only the caller could give back. */
+ * The function never waits for memory that only the caller could give back.
+ *
+ * lmdbio_loader_next_within() waits `ns` nanoseconds for the batch, and then returns ETIMEDOUT; the
+ * next call waits for the same batch. So a program can look at its signals meanwhile. It may take
+ * longer: a sample that lacked memory when it was read ahead is read within the call. */
 int lmdbio_loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **batch);
+int lmdbio_loader_next_within(struct lmdbio_loader *loader, uint64_t ns,
+			      struct lmdbio_batch **batch);
 
 /* Gives a batch back. Collective: no. Threads: any, not only the thread that took the batch.
  * Lifetime: the batch is gone. Returns: nothing. NULL is ignored. */

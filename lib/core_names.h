@@ -146,6 +146,7 @@
 #pragma redefine_extname loader_identify lmdbio_core_loader_identify
 #pragma redefine_extname loader_lends lmdbio_core_loader_lends
 #pragma redefine_extname loader_next lmdbio_core_loader_next
+#pragma redefine_extname loader_next_within lmdbio_core_loader_next_within
 #pragma redefine_extname loader_open lmdbio_core_loader_open
 #pragma redefine_extname loader_quality lmdbio_core_loader_quality
 #pragma redefine_extname loader_quiet lmdbio_core_loader_quiet

@@ -40,6 +40,7 @@ void loader_close(struct lmdbio_loader *loader);
 
 int loader_epoch(struct lmdbio_loader *loader, uint64_t epoch);
 int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **batch);
+int loader_next_within(struct lmdbio_loader *loader, uint64_t ns, struct lmdbio_batch **batch);
 void loader_done(struct lmdbio_batch *batch);
 int loader_save(struct lmdbio_loader *loader, uint8_t state[ORDER_STATE]);
 int loader_restore(struct lmdbio_loader *loader, const uint8_t state[ORDER_STATE]);

@@ -111,6 +111,7 @@ static void run_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t numb
 	loader->plan.most = loader->memory.lacking = 0;
 	loader->stats.stall_ns = 0;
 	loader->takers.waiting_most = 0;
+	loader->takers.gave_up_ns = 0;
 	loader->epoch.began = clock_now();
 	loader->epoch.ended = 0;
 	loader->epoch.storage_before = stats_storage_bytes();

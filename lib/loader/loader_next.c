@@ -114,7 +114,11 @@ static struct claims claims_find(struct lmdbio_loader *loader)
 static void note_stall(struct lmdbio_loader *loader, const struct batch *batch, uint64_t ns)
 {
 	struct lmdbio_loader_stats *stats = &loader->stats;
-	unsigned at = ns < 1000 ? 0 : 64 - (unsigned)__builtin_clzll(ns / 1000);
+	unsigned at;
+
+	ns += loader->takers.gave_up_ns;
+	loader->takers.gave_up_ns = 0;
+	at = ns < 1000 ? 0 : 64 - (unsigned)__builtin_clzll(ns / 1000);
 
 	stats->stalls[at < LMDBIO_STALLS ? at : LMDBIO_STALLS - 1]++;
 	stats->stall_ns += ns;
@@ -160,12 +164,14 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 	return loader->options.skip_errors ? 0 : rc;
 }
 
-/* Waits for a batch of the running epoch. Returns 0; ECANCELED; or ENOMEM: the claim is given up,
- * and another call gets the batch. *waited: no batch was ready. Under the loader lock. */
-static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *waited)
+/* Waits for a batch of the running epoch. Returns 0; ECANCELED; or ENOMEM, ETIMEDOUT: the claim is
+ * given up, and another call gets the batch. *waited: no batch was ready. Under the loader lock. */
+static int wait_for(struct lmdbio_loader *loader, uint64_t until, struct batch ***link,
+		    bool *waited)
 {
 	unsigned generation = loader->generation, tries = 0;
 	struct claims claims;
+	int rc = 0;
 
 	*waited = false;
 	for (;;) {
@@ -177,8 +183,10 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *wa
 			break;
 		if (!claims.planned && loader->plan.out_of_memory) {
 			/* Memory may be there again: each call has the planner try twice. */
-			if (++tries > PLAN_TRIES)
+			if (++tries > PLAN_TRIES) {
+				rc = ENOMEM;
 				break;
+			}
 			loader->plan.out_of_memory = false;
 			crew_wake_all(&loader->planner);
 		}
@@ -190,13 +198,16 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *wa
 		crew_wake_all(&loader->readers);
 		pthread_cond_broadcast(&loader->turn);
 		*waited = true;
-		pthread_cond_wait(&loader->ready, &loader->lock);
+		if (clock_now() >= until) {
+			rc = ETIMEDOUT;
+			break;
+		}
+		(void)clock_wait(&loader->ready, &loader->lock, until);
 	}
 	loader->takers.waiting--;
-	if (*link)
-		return 0;
-	loader->epoch.next--;
-	return ENOMEM;
+	if (rc)
+		loader->epoch.next--;
+	return rc;
 }
 
 static void give_back(struct lmdbio_loader *loader, struct batch *batch)
@@ -209,10 +220,10 @@ static void give_back(struct lmdbio_loader *loader, struct batch *batch)
 	batch_free(batch);
 }
 
-int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
+int loader_next_within(struct lmdbio_loader *loader, uint64_t ns, struct lmdbio_batch **shown)
 {
+	uint64_t began = clock_now(), until = ns < CLOCK_NEVER - began ? began + ns : CLOCK_NEVER;
 	struct batch **link, *batch;
-	uint64_t began;
 	bool waited;
 	int rc;
 
@@ -221,8 +232,11 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
 	while (loader->takers.shrinking && !loader->closing)
-		pthread_cond_wait(&loader->still, &loader->lock);
-	rc = loader->closing || loader->life == LIFE_CHANGING      ? ECANCELED
+		if (!clock_wait(&loader->still, &loader->lock, until))
+			break;
+	rc = loader->closing                                       ? ECANCELED
+	     : loader->takers.shrinking                            ? ETIMEDOUT
+	     : loader->life == LIFE_CHANGING                       ? ECANCELED
 	     : loader->life != LIFE_RUNNING                        ? EINVAL
 	     : loader->epoch.next >= order_batches(&loader->order) ? MDB_NOTFOUND
 								   : 0;
@@ -235,9 +249,11 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 	if (loader->takers.waiting > loader->takers.waiting_most)
 		loader->takers.waiting_most = loader->takers.waiting;
 	began = clock_now();
-	rc = wait_for(loader, &link, &waited);
+	rc = wait_for(loader, until, &link, &waited);
 	if (waited)
 		stats_waited(began);
+	if (rc == ETIMEDOUT)
+		loader->takers.gave_up_ns += clock_now() - began;
 	if (!rc) {
 		batch = *link;
 		note_stall(loader, batch, clock_now() - began);
@@ -253,6 +269,11 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 	}
 	loader_release(loader);
 	return rc;
+}
+
+int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **batch)
+{
+	return loader_next_within(loader, CLOCK_NEVER, batch);
 }
 
 void loader_done(struct lmdbio_batch *shown)

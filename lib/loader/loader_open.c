@@ -397,9 +397,9 @@ static void locks_make(struct lmdbio_loader *loader)
 {
 	pthread_mutex_init(&loader->lock, NULL);
 	pthread_mutex_init(&loader->memory.blocks.lock, NULL);
-	pthread_cond_init(&loader->ready, NULL);
+	clock_condition(&loader->ready);
 	clock_condition(&loader->turn);
-	pthread_cond_init(&loader->still, NULL);
+	clock_condition(&loader->still);
 	crew_init(&loader->planner, &planner_work, loader, &loader->lock);
 	crew_init(&loader->readers, &reader_work, loader, &loader->lock);
 	crew_init(&loader->decoders, &decoder_work, loader, &loader->lock);

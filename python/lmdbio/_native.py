@@ -177,7 +177,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("lmdbio_loader_epoch", _INT, [_HANDLE, _U64]),
     ("lmdbio_loader_batches", _U64, [_HANDLE]),
     ("lmdbio_loader_records", _U64, [_HANDLE]),
-    ("lmdbio_loader_next", _INT, [_HANDLE, ctypes.POINTER(ctypes.POINTER(BatchFields))]),
+    ("lmdbio_loader_next_within", _INT, [_HANDLE, _U64, ctypes.POINTER(ctypes.POINTER(BatchFields))]),
     ("lmdbio_loader_save", _INT, [_HANDLE, _TEXT]),
     ("lmdbio_loader_restore", _INT, [_HANDLE, _TEXT]),
     ("lmdbio_loader_quiet", None, [_HANDLE, _INT]),

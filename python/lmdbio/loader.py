@@ -22,6 +22,7 @@ from ._native import (FORKED, MDB_INCOMPATIBLE, MDB_NOLOCK, MDB_NOSUBDIR, MDB_NO
 ORDERS = {"sequential": 0, "shuffle": 1, "block": 2, "opportunistic": 3}
 EPOCH_BITS = 48
 SIZE_BITS = 8 * ctypes.sizeof(ctypes.c_size_t)
+SIGNAL_NS = 100_000_000  # Ctrl-C that comes during a wait for a batch is noticed after so long
 LEAVE_SECONDS = 0.001  # between two checks whether another thread has left its call, which ends soon
 TAILS = {"pad": 0, "drop": 1, "wrap": 2}
 
@@ -451,7 +452,10 @@ class Loader:
         elif not given.pointer:
             check(lib.lmdbio_loader_restore(handle, turn.place), what)
         if not given.pointer:
-            code = lib.lmdbio_loader_next(handle, ctypes.byref(given.pointer))
+            # CPython runs the handlers of signals, Ctrl-C's too, only between two calls of C functions.
+            code = errno.ETIMEDOUT
+            while code == errno.ETIMEDOUT:
+                code = lib.lmdbio_loader_next_within(handle, SIGNAL_NS, ctypes.byref(given.pointer))
             if code == MDB_NOTFOUND:
                 return None
             check(code, what)

@@ -24,18 +24,30 @@ enum { ROUNDS = 40, CHILDREN = 300 };
 
 struct taker {
 	struct lmdbio_loader *loader;
+	uint64_t ns; /* waits for a batch at a time; 0: without a bound */
 	pthread_t thread;
 	uint64_t sum, samples;
 	bool wrong;
 	int rc;
 };
 
+static int take_next(const struct taker *taker, struct lmdbio_batch **batch)
+{
+	int rc = ETIMEDOUT;
+
+	if (!taker->ns)
+		return loader_next(taker->loader, batch);
+	while (rc == ETIMEDOUT)
+		rc = loader_next_within(taker->loader, taker->ns, batch);
+	return rc;
+}
+
 static void *take_all(void *argument)
 {
 	struct taker *taker = argument;
 	struct lmdbio_batch *batch;
 
-	while (!(taker->rc = loader_next(taker->loader, &batch))) {
+	while (!(taker->rc = take_next(taker, &batch))) {
 		for (size_t i = 0; i < batch->count; i++) {
 			const struct lmdbio_sample *sample = &batch->samples[i];
 
@@ -50,17 +62,16 @@ static void *take_all(void *argument)
 	return NULL;
 }
 
-static void threads_when_four_take_then_each_record_once(void **state)
+static void four_take(uint64_t ns)
 {
 	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
 	uint64_t sum = 0, samples = 0;
 	struct taker takers[4];
 
-	(void)state;
 	takers[0].loader = loader_make(&options);
 	assert_int_equal(loader_epoch(takers[0].loader, 0), 0);
 	for (unsigned i = 0; i < 4; i++) {
-		takers[i] = (struct taker){.loader = takers[0].loader};
+		takers[i] = (struct taker){.loader = takers[0].loader, .ns = ns};
 		assert_int_equal(pthread_create(&takers[i].thread, NULL, take_all, &takers[i]), 0);
 	}
 	for (unsigned i = 0; i < 4; i++) {
@@ -73,6 +84,46 @@ static void threads_when_four_take_then_each_record_once(void **state)
 	assert_int_equal(samples, RECORDS);
 	assert_int_equal(sum, (uint64_t)RECORDS * (RECORDS - 1) / 2);
 	loader_close(takers[0].loader);
+}
+
+static void threads_when_four_take_then_each_record_once(void **state)
+{
+	(void)state;
+	four_take(0);
+}
+
+static void threads_when_their_waits_end_early_then_each_record_once(void **state)
+{
+	(void)state;
+	four_take(50000);
+}
+
+/* A call whose wait has ended leaves its batch to the next call, and the time of the wait to the
+ * epoch's stalls. */
+static void wait_when_bounded_then_it_ends_and_the_place_stays(void **state)
+{
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
+	struct lmdbio_loader_stats stats = {.size = sizeof(stats)};
+	uint8_t before[ORDER_STATE], after[ORDER_STATE];
+	struct lmdbio_loader *loader;
+	struct lmdbio_batch *batch;
+
+	(void)state;
+	options.bandwidth = 1;
+	loader = loader_make(&options);
+	assert_int_equal(loader_epoch(loader, 0), 0);
+	assert_int_equal(loader_save(loader, before), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(loader_next_within(loader, i * 1000000, &batch), ETIMEDOUT);
+		assert_null(batch);
+	}
+	assert_int_equal(loader_save(loader, after), 0);
+	assert_memory_equal(before, after, sizeof(before));
+	assert_int_equal(loader_stats(loader, &stats), 0);
+	assert_int_equal(stats.batches, 0);
+	assert_int_equal(loader->takers.waiting, 0);
+	assert_true(loader->takers.gave_up_ns >= 3000000);
+	loader_close(loader);
 }
 
 /* Storage that gives a byte a second: whoever waits would wait for years. */
@@ -284,6 +335,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_when_four_take_then_each_record_once),
+		cmocka_unit_test(threads_when_their_waits_end_early_then_each_record_once),
+		cmocka_unit_test(wait_when_bounded_then_it_ends_and_the_place_stays),
 		cmocka_unit_test(close_when_somebody_waits_then_nobody_hangs),
 		cmocka_unit_test(close_when_at_any_batch_then_no_hang),
 		cmocka_unit_test(close_when_a_round_is_being_planned_then_no_hang),

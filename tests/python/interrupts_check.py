@@ -6,9 +6,11 @@ usage: interrupts_check.py DIRECTORY, which is made; prints a line for each case
 A moment is a place where CPython looks for signals: after a call, at a function's beginning, in a loop.
 """
 import dis
+import errno
 import os
 import signal
 import sys
+import threading
 
 import lmdb
 
@@ -273,17 +275,53 @@ def calls(path):
         judge("an_open_loader_is_seen", is_open(path))
         batches, seen = loader.epoch(1), []
         for number in range(RECORDS // BATCH):
-            inside("lmdbio_loader_next")
+            inside("lmdbio_loader_next_within")
             judge(f"ctrl_c_while_batch_{number}_is_awaited_arrives", interrupted(lambda: next(batches)))
             seen += next(batches).records
         judge("next_hands_out_what_ctrl_c_has_left", seen == whole_epoch(path))
-        inside("lmdbio_loader_next")
+        inside("lmdbio_loader_next_within")
         judge("ctrl_c_at_the_end_arrives", interrupted(lambda: next(batches)))
         judge("ctrl_c_at_the_end_leaves_the_end", next(batches, None) is None)
         quiets(loader)
-        inside("lmdbio_loader_next")
+        inside("lmdbio_loader_next_within")
         interrupted(lambda: next(loader.epoch(0)))
     judge("close_gives_a_batch_back_that_ctrl_c_has_left", not is_open(path))
+
+
+def waits(path):
+    """Sends Ctrl-C while the C library waits for storage that gives a byte a second."""
+    make(path, 50 * RECORDS)
+    lib = lmdbio.library()
+    function, waiting, over, closed = lib.lmdbio_loader_next_within, threading.Event(), threading.Event(), []
+
+    def call(handle, ns, batch):
+        code = function(handle, 0, batch)
+        if code != errno.ETIMEDOUT:
+            return code
+        waiting.set()
+        return function(handle, ns, batch)
+
+    def press():
+        waiting.wait()
+        if not over.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+        if not over.wait(60):
+            closed.append(True)
+            loader.close()  # ends a wait that Ctrl-C has not ended
+
+    with lmdbio.Loader(path, BATCH, seed=2, memory=1 << 16, bandwidth=1) as loader:
+        batches, presses = loader.epoch(1), threading.Thread(target=press)
+        presses.start()
+        lib.lmdbio_loader_next_within = call
+        try:
+            arrives = interrupted(lambda: list(batches))
+        except lmdbio.Error:
+            arrives = False
+        lib.lmdbio_loader_next_within = function
+        waiting.set()
+        over.set()
+        presses.join()
+        judge("ctrl_c_while_storage_is_awaited_arrives", arrives and not closed)
 
 
 def errors(path):
@@ -291,7 +329,7 @@ def errors(path):
     with lmdbio.Loader(path, BATCH, order="sequential", lock=False) as loader:
         batches, seen, told = loader.epoch(0), [], 0
         for number in range(RECORDS // BATCH):
-            inside("lmdbio_loader_next")
+            inside("lmdbio_loader_next_within")
             interrupted(lambda: next(batches))
             try:
                 seen += next(batches).records
@@ -301,11 +339,16 @@ def errors(path):
         judge("batches_after_an_error_follow", seen == [i for i in range(RECORDS) if i // BATCH != 19 // BATCH])
 
 
-def main(path):
-    with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
-        for i in range(RECORDS):
+def make(path, records):
+    with lmdb.open(path, map_size=1 << 26) as env, env.begin(write=True) as txn:
+        for i in range(records):
             txn.put(b"%04d" % i, b"v" * 5000)
+
+
+def main(path):
+    make(path, RECORDS)
     calls(path)
+    waits(path + "-awaited")
     lives(path)
     announcers(path, 2)
     announcers(path, 8)  # each transaction has two announcements in its turn

@@ -329,15 +329,15 @@ def threads(path):
 def interrupted(batches, taken):
     """Sends Ctrl-C while an iteration waits for its next batch, or when the batch is taken and not handed out."""
     lib = lmdbio.library()
-    function = lib.lmdbio_loader_next
+    function = lib.lmdbio_loader_next_within
 
     def call(*arguments):
-        lib.lmdbio_loader_next = function
+        lib.lmdbio_loader_next_within = function
         if taken:
             function(*arguments)
         raise KeyboardInterrupt
 
-    lib.lmdbio_loader_next = call
+    lib.lmdbio_loader_next_within = call
     try:
         next(batches)
     except KeyboardInterrupt:
@@ -563,7 +563,7 @@ def older(path):
             next(batches)
             if left:  # then the next call restores the place
                 interrupted(batches, taken=False)
-            between = Between(loader, "lmdbio_loader_restore" if left else "lmdbio_loader_next", epoch, late)
+            between = Between(loader, "lmdbio_loader_restore" if left else "lmdbio_loader_next_within", epoch, late)
             error, seen = between.run(lambda: next(batches))
             words = ("before_" if late else "after_") + ("restoring" if left else "taking")
             judge(f"older_iteration_is_told_of_a_newer_one_{words}", error and "another iteration" in str(error))
