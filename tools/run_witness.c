@@ -4,6 +4,7 @@
 #include "run_witness.h"
 
 #include "util/clock.h"
+#include "util/settings.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -20,8 +21,8 @@
 
 enum { SIGNALS = 65 }; /* Linux's, which begin with 1 */
 
-/* ns: how far apart a word and its signal may come, and how long to wait for a word on its way. */
-static const uint64_t patience = CLOCK_SECOND / 10, on_its_way = CLOCK_SECOND;
+/* ns: how long to wait for a word on its way. */
+static const uint64_t on_its_way = CLOCK_SECOND;
 
 /* heard[]: until when each signal's word counts, in ns. */
 static const uint64_t not_heard = 0, just_heard = UINT64_MAX;
@@ -31,6 +32,12 @@ static struct {
 	int words; /* pipe of signal numbers, a byte each; -1: the witness is gone */
 	uint64_t heard[SIGNALS];
 } witness = {.words = -1};
+
+/* How far apart a word and its signal may come, in ns. */
+static uint64_t patience(void)
+{
+	return settings_patience(CLOCK_SECOND / 10);
+}
 
 /* Reports a signal before taking it: at any time a signal is pending or reported. */
 static void signals_tell(const sigset_t *set, int to)
@@ -144,7 +151,7 @@ void run_witness_settle(void)
 {
 	for (int number = 1; number < SIGNALS; number++)
 		if (witness.heard[number] == just_heard)
-			witness.heard[number] = clock_now() + patience;
+			witness.heard[number] = clock_now() + patience();
 }
 
 /* Looks at the witness in /proc. Returns whether a signal is pending for it. *stopped: it takes no
@@ -173,7 +180,7 @@ static bool is_pending(int number, bool *stopped)
 bool run_witness_has(int number, bool *there)
 {
 	struct pollfd ready = {.fd = witness.words, .events = POLLIN};
-	uint64_t now = clock_now(), end = now + patience, longest = now + on_its_way;
+	uint64_t now = clock_now(), end = now + patience(), longest = now + on_its_way;
 	bool has = false, pending = false, stopped;
 
 	*there = number > 0 && number < SIGNALS;
@@ -189,7 +196,7 @@ bool run_witness_has(int number, bool *there)
 		has = witness.heard[number] > now;
 		if (has || now >= end)
 			break;
-		(void)clock_poll(&ready, 1, patience);
+		(void)clock_poll(&ready, 1, patience());
 	}
 	if (*there)
 		witness.heard[number] = not_heard;

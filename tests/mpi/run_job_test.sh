@@ -115,7 +115,7 @@ judge "stopped_and_continued_program_ends_well" test "$rc" = 0
 mkdir img
 "$top_builddir/tests/stores/stores_make" img 100 200000
 bytes=$(stat -c %s img/data.mdb)
-LMDBIO_STORE=arena LMDBIO_STATS='counted-%r' mpi_job 2 2 "$lmdbio_run" --mpi -- \
+LMDBIO_PATIENCE=20 LMDBIO_STORE=arena LMDBIO_STATS='counted-%r' mpi_job 2 2 "$lmdbio_run" --mpi -- \
 	"$top_builddir/tests/stores/stores_reader" scan img > out 2> err
 judge "each_rank_has_a_report" test -e counted-0 -a -e counted-1
 cat counted-* > counted

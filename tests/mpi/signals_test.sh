@@ -8,6 +8,8 @@
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
 . "$(dirname "$0")/mpi_lib.sh"
 mpi_require
+# On a busy machine the witness may get no processor for a while.
+export LMDBIO_PATIENCE=4
 need python3 setsid pgrep
 stage=$top_builddir/tools/lmdbio-stage
 cd "$scratch"

@@ -71,7 +71,7 @@ flip() {
 # --- on the disks ---
 job_options=--staged=backing/to%n
 # While a process opens its node's memory, its reads go on by page faults, as many as storage answers meanwhile.
-slowfs_control "latency 20000"
+slowfs_control "latency 100000"
 for nodes in 2 4; do
 	for set in img cifar; do
 		spread $set 4 $nodes
