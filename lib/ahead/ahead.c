@@ -175,13 +175,28 @@ static struct flight *flight_add(struct ahead *ahead, struct flight *flight,
 	return flight;
 }
 
+/* Plans a part of a range, as store_plan(). *there: becomes true if the part is in memory, and false
+ * if what was in memory had to go for it. Two walks that ask for two pages in turn would otherwise
+ * go on for ever where memory has room for one. */
+static enum store_plan part_plan(struct ahead *ahead, uint64_t offset, uint64_t *length, bool again,
+				 struct store_load *load, bool *there)
+{
+	uint32_t before = store_emptied(ahead->store);
+	enum store_plan plan = store_plan(ahead->store, offset, length, again, load);
+
+	if (store_emptied(ahead->store) != before)
+		*there = false;
+	else if (plan == PLAN_READY)
+		*there = true;
+	return plan;
+}
+
 /* Plans one range as far as it goes, until `depth` reads are in flight, and puts the rest back into
- * a queue. Returns true if some of it is in memory already, so that a thread that waits for it can
- * go on. */
-static bool range_start(struct ahead *ahead, struct wanted_range range, bool again, unsigned depth)
+ * a queue. *there: as part_plan(). */
+static void range_start(struct ahead *ahead, struct wanted_range range, bool again, unsigned depth,
+			bool *there)
 {
 	struct flight *flight = NULL;
-	bool there = false;
 
 	while (range.length && ahead->idle && ahead->in_flight < depth &&
 	       !ahead_passed_enough(ahead)) {
@@ -189,7 +204,7 @@ static bool range_start(struct ahead *ahead, struct wanted_range range, bool aga
 		uint64_t length = range.length;
 		struct store_load load;
 
-		switch (store_plan(ahead->store, range.offset, &length, again, &load)) {
+		switch (part_plan(ahead, range.offset, &length, again, &load, there)) {
 		case PLAN_LOAD:
 			part.length = load.length;
 			part.offset = load.offset;
@@ -202,7 +217,6 @@ static bool range_start(struct ahead *ahead, struct wanted_range range, bool aga
 			ranges_put(&ahead->later, part);
 			break;
 		case PLAN_READY:
-			there = true;
 			ahead->landed++;
 			if (range.map) {
 				part.length = length;
@@ -221,7 +235,6 @@ static bool range_start(struct ahead *ahead, struct wanted_range range, bool aga
 		flight_start(ahead, flight);
 	if (range.length)
 		ranges_put_back(again ? &ahead->later : &ahead->ranges, range);
-	return there;
 }
 
 bool ahead_start(struct ahead *ahead, unsigned depth)
@@ -230,10 +243,10 @@ bool ahead_start(struct ahead *ahead, unsigned depth)
 	bool there = false;
 
 	while (again-- && ahead->idle && !ahead_passed_enough(ahead))
-		there |= range_start(ahead, ranges_take(&ahead->later), true, AHEAD_FLIGHTS);
+		range_start(ahead, ranges_take(&ahead->later), true, AHEAD_FLIGHTS, &there);
 	while (ahead->ranges.count && ahead->idle && ahead->in_flight < depth &&
 	       !ahead_passed_enough(ahead))
-		there |= range_start(ahead, ranges_take(&ahead->ranges), false, depth);
+		range_start(ahead, ranges_take(&ahead->ranges), false, depth, &there);
 	flights_submit(ahead);
 	return there;
 }

@@ -92,7 +92,7 @@ void ahead_rest(struct ahead *ahead);
  * pages, or the queue is full: the caller then asks for the page like other bytes. */
 bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length);
 /* Starts reads of wanted ranges, until `depth` are in flight. Returns true if some bytes are in
- * memory already, so that a walk can go on. */
+ * memory already, and were not given up for others, so that a walk can go on. */
 bool ahead_start(struct ahead *ahead, unsigned depth);
 /* Waits for `min` reads without the owner's lock, and shows the bytes that have come. */
 void ahead_land(struct ahead *ahead, unsigned min);

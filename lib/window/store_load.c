@@ -80,6 +80,8 @@ static bool reserve(struct store *store, uint64_t blocks, bool urgent)
 		return false;
 	before = store->shown.mapped_count;
 	shed_all(store);
+	if (before)
+		atomic_fetch_add_explicit(&store->shown.emptied, 1, memory_order_relaxed);
 	stats_add(STATS_EVICTIONS, before - store->shown.mapped_count);
 	return arena_reserve(store->arena, blocks);
 }

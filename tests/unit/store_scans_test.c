@@ -2,6 +2,7 @@
 /* Tests how two processes that scan a file share memory that is one chunk too small for it. */
 #include "store_fixture.h"
 
+#include "ahead/ahead.h"
 #include "util/stats.h"
 #include "window/store_private.h"
 
@@ -139,6 +140,34 @@ static void look_ahead_when_all_memory_is_mapped_then_rests_and_maps_stay(void *
 
 #define SCANS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* The second range takes the memory of the first, which was there: look-ahead is not to ask for both
+ * again at once, and so for ever. */
+static void look_ahead_when_memory_is_for_one_range_then_it_waits(void **state)
+{
+	static struct ahead ahead;
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct fixture *f = *state;
+	struct wanted_range range = {.offset = LOW, .length = 2 * LOW};
+
+	reader_close(&f->first);
+	reader_close(&f->second);
+	f->budget = ARENA_CHUNK;
+	assert_int_equal(reader_open(&f->first, f, STORE_ARENA, false), 0);
+	assert_int_equal(reader_open(&f->second, f, STORE_ARENA, false), 0);
+	read_chunk(&f->second, 0);
+	ahead_open(&ahead, &f->first.store, &f->first.io, &lock);
+	pthread_mutex_lock(&lock);
+	for (unsigned ranges = 1; ranges <= 2; ranges++) {
+		for (uint64_t i = 0; i < ranges; i++) {
+			range.offset = LOW + i * ARENA_CHUNK;
+			assert_true(ranges_put(&ahead.ranges, range));
+		}
+		assert_int_equal(ahead_start(&ahead, 1), ranges == 1);
+	}
+	pthread_mutex_unlock(&lock);
+	ahead_close(&ahead);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +177,9 @@ int main(void)
 		SCANS(look_ahead_when_a_process_has_several_then_they_share),
 		SCANS(look_ahead_when_no_scan_is_under_way_then_no_limit),
 		SCANS(look_ahead_when_all_memory_is_mapped_then_rests_and_maps_stay),
+		cmocka_unit_test_setup_teardown(
+			look_ahead_when_memory_is_for_one_range_then_it_waits, store_setup,
+			store_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
