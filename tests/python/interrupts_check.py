@@ -318,8 +318,8 @@ def waits(path):
         except lmdbio.Error:
             arrives = False
         lib.lmdbio_loader_next_within = function
-        waiting.set()
         over.set()
+        waiting.set()
         presses.join()
         judge("ctrl_c_while_storage_is_awaited_arrives", arrives and not closed)
 
