@@ -175,9 +175,9 @@ static struct flight *flight_add(struct ahead *ahead, struct flight *flight,
 	return flight;
 }
 
-/* Plans a part of a range, as store_plan(). *there: becomes true if the part is in memory, and false
- * if what was in memory had to go for it. Two walks that ask for two pages in turn would otherwise
- * go on for ever where memory has room for one. */
+/* Plans a part of a range, as store_plan(). Sets *there to true if the part is in memory, and to
+ * false if all chunks were unmapped to make room for it. Otherwise two walks that each ask for a page
+ * would go on for ever where memory has room for one page. */
 static enum store_plan part_plan(struct ahead *ahead, uint64_t offset, uint64_t *length, bool again,
 				 struct store_load *load, bool *there)
 {

@@ -142,7 +142,7 @@ struct loader_takers {
 	unsigned waiting;      /* of this generation: each has a claim to one batch */
 	unsigned waiting_most; /* of this epoch */
 	uint64_t waited_round; /* a taker waits for a batch of it: memory is no reason to wait */
-	uint64_t gave_up_ns;   /* of this epoch: waits that ended without a batch, since the last */
+	uint64_t gave_up_ns;   /* waits that ended without a batch, since one was last taken */
 	bool shrinking;        /* the loader changes for a taker that lacks memory, and runs on */
 };
 

@@ -133,7 +133,7 @@ struct store_shown {
 	_Atomic uint32_t maps;  /* chunks that have come to show the arena */
 	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
-	_Atomic uint32_t emptied; /* how often all of them went because memory was short */
+	_Atomic uint32_t emptied; /* how often all of them were unmapped to make room */
 	int64_t borders; /* between file and arena in the window */
 };
 
@@ -485,7 +485,7 @@ int store_read(struct store *store, void *buffer, uint64_t offset, size_t length
  * was PLAN_BUSY, and the page cache need not be asked again. */
 enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
 			   struct store_load *load);
-/* How often this process's chunks had to go, all of them, for a read that was planned. */
+/* How often the store has unmapped all of this process's chunks to make room for a planned read. */
 static inline uint32_t store_emptied(const struct store *store)
 {
 	return atomic_load_explicit(&store->shown.emptied, memory_order_relaxed);

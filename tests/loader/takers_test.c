@@ -98,8 +98,7 @@ static void threads_when_their_waits_end_early_then_each_record_once(void **stat
 	four_take(50000);
 }
 
-/* A call whose wait has ended leaves its batch to the next call, and the time of the wait to the
- * epoch's stalls. */
+/* A call whose wait has ended leaves its batch to the next call. */
 static void wait_when_bounded_then_it_ends_and_the_place_stays(void **state)
 {
 	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
@@ -122,7 +121,58 @@ static void wait_when_bounded_then_it_ends_and_the_place_stays(void **state)
 	assert_int_equal(loader_stats(loader, &stats), 0);
 	assert_int_equal(stats.batches, 0);
 	assert_int_equal(loader->takers.waiting, 0);
-	assert_true(loader->takers.gave_up_ns >= 3000000);
+	loader_close(loader);
+}
+
+/* Holds back all samples until it is opened. */
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t opened;
+	bool open;
+};
+
+static int decode_behind(void *context, const struct lmdbio_sample *sample, void *output)
+{
+	struct gate *gate = context;
+
+	(void)sample;
+	(void)output;
+	pthread_mutex_lock(&gate->lock);
+	while (!gate->open)
+		pthread_cond_wait(&gate->opened, &gate->lock);
+	pthread_mutex_unlock(&gate->lock);
+	return 0;
+}
+
+/* The epoch's stalls contain the waits that ended early, each batch's as one stall. */
+static void wait_when_bounded_then_it_counts_as_a_stall_of_the_batch(void **state)
+{
+	struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
+	struct lmdbio_loader_stats stats = {.size = sizeof(stats)};
+	struct lmdbio_loader *loader;
+	struct lmdbio_batch *batch;
+
+	(void)state;
+	options.decode = decode_behind;
+	options.decode_context = &gate;
+	options.decode_size = 1;
+	loader = loader_make(&options);
+	assert_int_equal(loader_epoch(loader, 0), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(loader_next_within(loader, 4000000, &batch), ETIMEDOUT);
+	pthread_mutex_lock(&gate.lock);
+	gate.open = true;
+	pthread_cond_broadcast(&gate.opened);
+	pthread_mutex_unlock(&gate.lock);
+	assert_int_equal(loader_next(loader, &batch), 0);
+	assert_int_equal(batch->number, 0);
+	assert_int_equal(loader_stats(loader, &stats), 0);
+	assert_int_equal(stats.batches, 1);
+	assert_true(stats.stall_ns >= 8000000);
+	for (unsigned i = 0; i < 13; i++) /* the first 13 are stalls of less than 4 ms */
+		assert_int_equal(stats.stalls[i], 0);
+	loader_done(batch);
 	loader_close(loader);
 }
 
@@ -337,6 +387,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(threads_when_four_take_then_each_record_once),
 		cmocka_unit_test(threads_when_their_waits_end_early_then_each_record_once),
 		cmocka_unit_test(wait_when_bounded_then_it_ends_and_the_place_stays),
+		cmocka_unit_test(wait_when_bounded_then_it_counts_as_a_stall_of_the_batch),
 		cmocka_unit_test(close_when_somebody_waits_then_nobody_hangs),
 		cmocka_unit_test(close_when_at_any_batch_then_no_hang),
 		cmocka_unit_test(close_when_a_round_is_being_planned_then_no_hang),

@@ -20,7 +20,7 @@ uint8_t byte_at(uint64_t offset)
 
 int reader_open(struct reader *reader, struct fixture *f, enum store_kind kind, bool believe_cache)
 {
-	struct arena_options options = {.budget = f->budget, .node = f->node, .share = true};
+	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
 
 	reader->base = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, f->fd, 0);
 	return reader->base == MAP_FAILED || io_open_file(&reader->io, "pread", f->fd) ||
@@ -92,7 +92,6 @@ int store_setup(void **state)
 	munmap(bytes, SIZE);
 	f->identity = (struct identity){.device = 1, .inode = 2, .size = SIZE, .snapshot = 3};
 	snprintf(f->node, sizeof(f->node), "store-%d", (int)getpid());
-	f->budget = 2 * SIZE;
 	*state = f;
 	return reader_open(&f->first, f, STORE_ARENA, false) ||
 	       reader_open(&f->second, f, STORE_ARENA, false);

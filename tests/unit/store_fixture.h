@@ -18,7 +18,6 @@ struct fixture {
 	int fd;
 	struct identity identity;
 	char node[32];
-	uint64_t budget; /* bytes, for readers that are opened later */
 	struct reader first, second;
 };
 
