@@ -178,11 +178,11 @@ static struct flight *flight_add(struct ahead *ahead, struct flight *flight,
 /* Plans a part of a range, as store_plan(). Sets *there to true if the part is in memory, and to
  * false if all chunks were unmapped to make room for it. Otherwise two walks that each ask for a page
  * would go on for ever where memory has room for one page. */
-static enum store_plan part_plan(struct ahead *ahead, uint64_t offset, uint64_t *length, bool again,
-				 struct store_load *load, bool *there)
+static enum store_plan part_plan(struct ahead *ahead, uint64_t offset, uint64_t *length,
+				 unsigned flags, struct store_load *load, bool *there)
 {
 	uint32_t before = store_emptied(ahead->store);
-	enum store_plan plan = store_plan(ahead->store, offset, length, again, load);
+	enum store_plan plan = store_plan(ahead->store, offset, length, flags, load);
 
 	if (store_emptied(ahead->store) != before)
 		*there = false;
@@ -196,6 +196,7 @@ static enum store_plan part_plan(struct ahead *ahead, uint64_t offset, uint64_t 
 static void range_start(struct ahead *ahead, struct wanted_range range, bool again, unsigned depth,
 			bool *there)
 {
+	unsigned flags = (again ? PLAN_AGAIN : 0) | (range.value ? PLAN_VALUE : 0);
 	struct flight *flight = NULL;
 
 	while (range.length && ahead->idle && ahead->in_flight < depth &&
@@ -204,7 +205,7 @@ static void range_start(struct ahead *ahead, struct wanted_range range, bool aga
 		uint64_t length = range.length;
 		struct store_load load;
 
-		switch (part_plan(ahead, range.offset, &length, again, &load, there)) {
+		switch (part_plan(ahead, range.offset, &length, flags, &load, there)) {
 		case PLAN_LOAD:
 			part.length = load.length;
 			part.offset = load.offset;

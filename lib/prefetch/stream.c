@@ -52,10 +52,12 @@ static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum w
 		stream->wants.requested += length;
 		if (++stream->wants.requests % SCATTERED_AFTER == 0)
 			stream_densify(prefetch, stream);
-		return prefetch_want(prefetch, (struct wanted_range){.offset = offset,
-								     .length = length,
-								     .map = map,
-								     .whose = stream->whose});
+		return prefetch_want(prefetch,
+				     (struct wanted_range){.offset = offset,
+							   .length = length,
+							   .map = map,
+							   .value = want == WANT_VALUE && !map,
+							   .whose = stream->whose});
 	}
 	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
 	for (uint64_t n = 0; n <= last - first; n++) {
@@ -68,10 +70,12 @@ static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum w
 		if (end > store_size(prefetch->store))
 			end = store_size(prefetch->store);
 		if (start >= end ||
-		    !prefetch_want(prefetch, (struct wanted_range){.offset = start,
-								   .length = end - start,
-								   .map = map_now,
-								   .whose = stream->whose}))
+		    !prefetch_want(prefetch,
+				   (struct wanted_range){.offset = start,
+							 .length = end - start,
+							 .map = map_now,
+							 .value = want == WANT_VALUE && !map,
+							 .whose = stream->whose}))
 			return false;
 		asked->chunk = chunk;
 		if (map_now)

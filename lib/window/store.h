@@ -212,10 +212,11 @@ struct store_load {
 	bool passed_on; /* the bytes are for the page cache, not for the arena */
 	bool shown;     /* the window shows the arena there: the page cache was not asked */
 	bool guessed;   /* the read counts as a piece of the chunk (widen_guess()) */
+	bool value;     /* it was planned with PLAN_VALUE */
 };
 
 enum store_plan {
-	PLAN_READY, /* the bytes are in memory and mapped */
+	PLAN_READY, /* the bytes are in memory, and mapped but for PLAN_VALUE */
 	PLAN_LOAD,  /* read load->length bytes at load->offset into any buffer, then finish */
 	PLAN_BUSY,  /* another reader is reading this chunk */
 	PLAN_REST,  /* leave the bytes to the file's own map */
@@ -480,10 +481,18 @@ bool store_reads(const struct store *store);
  * returns 0 or the errno of the read (EIO: the file ends before). */
 int store_read(struct store *store, void *buffer, uint64_t offset, size_t length, bool *served);
 
+/* What store_plan() is told of a range, as bits. */
+enum plan_flag {
+	PLAN_AGAIN =
+		1, /* the last answer was PLAN_BUSY, and the page cache need not be asked again */
+	PLAN_VALUE = 2, /* the caller does not look at the bytes: they may stay unmapped until the
+			   program asks for them */
+};
+
 /* For a caller that must not wait: what to do about the first part of the range, at most up to the
- * end of its chunk. Sets *length to the bytes that the answer speaks for. `again`: the last answer
- * was PLAN_BUSY, and the page cache need not be asked again. */
-enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
+ * end of its chunk. Sets *length to the bytes that the answer speaks for. `flags`: enum
+ * plan_flag. */
+enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, unsigned flags,
 			   struct store_load *load);
 /* How often the store has unmapped all of this process's chunks to make room for a planned read. */
 static inline uint32_t store_emptied(const struct store *store)

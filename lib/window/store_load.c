@@ -37,14 +37,29 @@ static void map_landed(const struct store *store, const struct store_load *load)
 		map_read(store, load->offset, STORE_FAULT);
 }
 
-/* Shows blocks that are published already. Under the store lock; the caller has seen the blocks
- * published. */
+/* Whether a value stays unmapped until the program comes to it. A chunk that look-ahead maps takes
+ * the place of another, and several scans may map so few that this is the one that the program
+ * reads. Its page faults then read the file in pieces of 128 KiB: 2 to 14 % of all requests of
+ * eight scans. */
+static bool is_mapped_late(const struct store *store, bool value)
+{
+	unsigned steppers;
+
+	return value && scan_share(store) && arena_scanners(store->arena, &steppers) > 1;
+}
+
+/* Shows blocks that are published already, or leaves them unmapped. Under the store lock; the
+ * caller has seen the blocks published. */
 static enum store_plan show_published(struct store *store, uint64_t chunk, uint64_t first,
-				      uint64_t last)
+				      uint64_t last, bool value)
 {
 	bool fresh = !is_shown(store, chunk);
 	uint64_t run;
 
+	if (fresh && is_mapped_late(store, value)) {
+		arena_touch(store->arena, chunk);
+		return PLAN_READY;
+	}
 	if (fresh && (store->link.socket.fd >= 0 || scan_share(store)))
 		shed(store);
 	if (fresh && !arena_pin(store->arena, chunk))
@@ -215,7 +230,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	first = block_of(offset < store->file.low ? store->file.low : offset);
 	last = block_end(end);
 	if (!arena_missing(store->arena, first, last, &run))
-		return show_published(store, chunk, first, last);
+		return show_published(store, chunk, first, last, how->value);
 	if (how->guess && widen == ARENA_BLOCK && has_room(store)) {
 		epoch = is_epoch(store, how->guess);
 		widen = epoch ? ARENA_CHUNK : widen_guess(store, chunk, how);
@@ -254,12 +269,13 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 		n = count = arena_missing(store->arena, first, last, &run);
 	if (!n || !reserve(store, n, how->urgent)) {
 		arena_release(store->arena, chunk);
-		return n ? PLAN_REST : show_published(store, chunk, first, last);
+		return n ? PLAN_REST : show_published(store, chunk, first, last, how->value);
 	}
 	*length = (run + count) * ARENA_BLOCK - offset;
 	*load = load_of(store, chunk, run, count);
 	load->blocks = n;
 	load->guessed = how->guess;
+	load->value = how->value;
 	if (how->guess) {
 		load->wanted = offset;
 		load->wanted_end = end < load->wanted_end ? end : load->wanted_end;
@@ -298,10 +314,12 @@ uint64_t widen_ahead(const struct store *store)
 									: store->piece;
 }
 
-enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
+enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, unsigned flags,
 			   struct store_load *load)
 {
-	struct plan_how how = {.widen = widen_ahead(store), .again = again};
+	struct plan_how how = {.widen = widen_ahead(store),
+			       .again = flags & PLAN_AGAIN,
+			       .value = flags & PLAN_VALUE};
 	enum store_plan plan;
 
 	pthread_mutex_lock(&store->lock);
@@ -440,7 +458,8 @@ void arena_land(struct store *store, const struct store_load *load, int error)
 	arena_publish(load->arena, first, end - first);
 	if (load->arena == store->arena)
 		set_own(store, load->chunk);
-	if (load->arena != store->arena || !atomic_load(&store->enabled)) {
+	if (load->arena != store->arena || !atomic_load(&store->enabled) ||
+	    (fresh && is_mapped_late(store, load->value))) {
 		arena_release(load->arena, load->chunk); /* the chunk is not wanted now */
 		return;
 	}

@@ -14,9 +14,9 @@ struct plan_how {
 	enum store_guess guess; /* ... and the read may bring more bytes than that */
 	bool large;             /* for a value that is worth a request of its own */
 	bool alone;             /* a wait for the server was in vain */
-	bool again;             /* the last plan was PLAN_BUSY: the page cache had none of the
-				   bytes */
+	bool again;             /* PLAN_AGAIN */
 	bool passed_on;         /* into the page cache, for other processes */
+	bool value;             /* PLAN_VALUE */
 };
 
 /* What each kind of store does in its own way. All else is the same for all kinds.

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -138,6 +139,59 @@ static void look_ahead_when_all_memory_is_mapped_then_rests_and_maps_stay(void *
 	read_chunk(&f->first, CHUNKS - 1);
 }
 
+/* Plans a chunk for look-ahead, and reads it if it is not in memory. */
+static void look_ahead_at(struct reader *reader, uint64_t chunk, unsigned flags,
+			  enum store_plan expected)
+{
+	uint64_t offset = chunk * ARENA_CHUNK, length = ARENA_CHUNK;
+	struct store_load load;
+	size_t done = 0;
+	void *buffer;
+
+	assert_int_equal(store_plan(&reader->store, offset, &length, flags, &load), expected);
+	if (expected != PLAN_LOAD)
+		return;
+	buffer = malloc(length);
+	assert_non_null(buffer);
+	assert_int_equal(io_read(&reader->io, buffer, length, offset, &done), 0);
+	assert_int_equal(store_finish(&reader->store, &load, buffer, 0, done), 0);
+	free(buffer);
+}
+
+/* A look-ahead that mapped values would take the map of what the program reads. Pages of the tree
+ * are for the look-ahead itself. */
+static void look_ahead_when_there_are_several_scans_then_values_stay_unmapped(void **state)
+{
+	enum { VALUE = 2, TREE = 3 };
+	struct fixture *f = *state;
+	uint64_t read;
+
+	look_ahead_at(&f->first, VALUE, PLAN_VALUE, PLAN_LOAD);
+	look_ahead_at(&f->second, VALUE, PLAN_VALUE, PLAN_READY);
+	look_ahead_at(&f->first, TREE, 0, PLAN_LOAD);
+	look_ahead_at(&f->second, TREE, 0, PLAN_READY);
+	for (unsigned i = 0; i < 2; i++) {
+		struct reader *reader = i ? &f->second : &f->first;
+
+		assert_false(is_shown(&reader->store, VALUE));
+		assert_true(is_shown(&reader->store, TREE));
+	}
+	read = stats_get(STATS_STORAGE_BYTES);
+	read_chunk(&f->first, VALUE);
+	read_chunk(&f->second, VALUE);
+	assert_int_equal(stats_get(STATS_STORAGE_BYTES), read);
+}
+
+static void look_ahead_when_there_is_one_scan_then_values_are_mapped(void **state)
+{
+	struct fixture *f = *state;
+
+	store_scan(&f->second.store, -1);
+	look_ahead_at(&f->first, 2, PLAN_VALUE, PLAN_LOAD);
+	assert_true(is_shown(&f->first.store, 2));
+	store_scan(&f->second.store, 1);
+}
+
 #define SCANS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 /* The first range is in memory, but is unmapped to make room for the second. Look-ahead that took
@@ -174,6 +228,8 @@ int main(void)
 		SCANS(look_ahead_when_a_process_has_several_then_they_share),
 		SCANS(look_ahead_when_no_scan_is_under_way_then_no_limit),
 		SCANS(look_ahead_when_all_memory_is_mapped_then_rests_and_maps_stay),
+		SCANS(look_ahead_when_there_are_several_scans_then_values_stay_unmapped),
+		SCANS(look_ahead_when_there_is_one_scan_then_values_are_mapped),
 		cmocka_unit_test_setup_teardown(
 			look_ahead_when_memory_is_for_one_range_then_it_waits, store_setup,
 			store_teardown),
