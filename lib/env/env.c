@@ -9,6 +9,7 @@
 #include "origin/origin_find.h"
 #include "origin/origin_loan.h"
 #include "util/descriptor.h"
+#include "util/kernel_file.h"
 #include "util/settings.h"
 #include "util/log.h"
 #include "util/stats.h"
@@ -434,8 +435,9 @@ fail:
 
 /* Refuses a container for writing. The original knows no containers and would make a data file
  * beside it, so it is not called either if the file cannot be judged. To close a descriptor of the
- * data file would drop the program's own fcntl(2) locks on it. So a file of whole pages is only
- * opened if the original has refused it (`invalid`). Returns 0 (none), EACCES or an errno. */
+ * data file would drop the program's own fcntl(2) locks on it. So a file of whole pages, or one with
+ * such locks, is only opened if the original has refused it (`invalid`). Returns 0 (none), EACCES or
+ * an errno. */
 static int refuse_container(const char *path, unsigned flags, bool invalid)
 {
 	enum { SMALLEST_PAGE = 4096 };
@@ -449,7 +451,8 @@ static int refuse_container(const char *path, unsigned flags, bool invalid)
 	errno = 0;
 	if (stat(name, &st))
 		missing = is_missing(-1, flags);
-	else if (S_ISREG(st.st_mode) && (invalid || st.st_size % SMALLEST_PAGE))
+	else if (S_ISREG(st.st_mode) &&
+		 (invalid || (st.st_size % SMALLEST_PAGE && !inode_is_locked_here(st.st_ino))))
 		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 && (errno == EIO || descriptor_is_short(errno)))
 		rc = errno;

@@ -9,6 +9,7 @@
 
 #include "container/container.h"
 #include "format/identify.h"
+#include "util/kernel_file.h"
 #include "util/phrases.h"
 
 #include <errno.h>
@@ -146,10 +147,21 @@ static bool is_of_lock(int rc)
 	       rc == ENXIO;
 }
 
+/* Opens a data file that was refused. An opening that failed with an errno need not have opened the
+ * file. If the program has fcntl(2) locks on it, the descriptor cannot read, and its close keeps
+ * them. */
+static int open_refused(const char *data, int rc)
+{
+	struct stat st;
+	bool locked = rc > 0 && !stat(data, &st) && inode_is_locked_here(st.st_ino);
+
+	return open(data, O_CLOEXEC | (locked ? O_PATH : O_RDONLY | O_NONBLOCK | O_NOCTTY));
+}
+
 static void explain(struct explained *explained, const char *path, const char *data,
 		    const char *lock, unsigned flags, int rc)
 {
-	int fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = errno;
+	int fd = open_refused(data, rc), error = errno;
 	bool refused = rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
 		       rc == EOPNOTSUPP;
 	bool of_directory = !(flags & MDB_NOSUBDIR);

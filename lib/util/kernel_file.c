@@ -41,23 +41,32 @@ bool disk_reads(pid_t pid, uint64_t *bytes)
 
 /* A file of another device with the same inode number counts too: file systems name their device in
  * /proc/locks as they like. */
-bool file_is_locked_here(int fd)
+bool inode_is_locked_here(ino_t file)
 {
 	int saved = errno;
 	FILE *locks = fopen("/proc/locks", "re");
 	bool found = false;
 	char line[256];
 	uint64_t inode;
-	struct stat st;
 	long pid;
 
-	if (locks && !fstat(fd, &st))
+	if (locks)
 		while (!found && fgets(line, sizeof(line), locks))
 			found = sscanf(line, "%*d: POSIX %*s %*s %ld %*x:%*x:%" SCNu64, &pid,
 				       &inode) == 2 &&
-				pid == (long)getpid() && inode == st.st_ino;
+				pid == (long)getpid() && inode == file;
 	if (locks)
 		fclose(locks);
 	errno = saved;
 	return found;
+}
+
+bool file_is_locked_here(int fd)
+{
+	int saved = errno;
+	struct stat st;
+	bool known = !fstat(fd, &st);
+
+	errno = saved;
+	return known && inode_is_locked_here(st.st_ino);
 }

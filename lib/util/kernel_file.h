@@ -40,4 +40,7 @@ bool disk_reads(pid_t pid, uint64_t *bytes);
  * any. */
 bool file_is_locked_here(int fd);
 
+/* The same for the file with this inode number. */
+bool inode_is_locked_here(ino_t file);
+
 #endif

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -324,23 +325,78 @@ static bool is_locked(int fd)
 	return lock.l_type != F_UNLCK;
 }
 
-static void locks_of_the_program_on_the_data_file_stay(void **state)
+static int lock_data(const char *path)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_SETLK, &lock), 0);
+	return fd;
+}
+
+/* The second round has a file that is not a number of whole pages, as one with smaller pages. */
+static void locks_of_the_program_on_the_data_file_stay(void **state)
+{
+	enum { MORE = 512 };
+	const char *path = room_path("data/data.mdb");
+	struct stat st;
 	MDB_dbi dbi;
-	int fd;
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		int fd;
+
+		mdb_env_close(env);
+		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(truncate(path, st.st_size + round * MORE), 0);
+		fd = lock_data(path);
+		assert_int_equal(mdb_env_create(&env), 0);
+		assert_int_equal(mdb_env_open(env, room_path("data"), 0, 0644), 0);
+		assert_true(is_locked(fd));
+		assert_int_equal(mdb_txn_commit(begin(NULL, NULL, 0, &dbi)), 0);
+		assert_true(is_locked(fd));
+		close(fd);
+	}
+}
+
+/* The rest of the next case, in a process with LMDBIO_VERBOSE=1. */
+static int open_without_lock_file(const char *path)
+{
+	char data[256];
+	int fd, rc;
+
+	snprintf(data, sizeof(data), "%s/data.mdb", path);
+	fd = lock_data(data);
+	rc = mdb_env_create(&env);
+	if (!rc && !mdb_env_open(env, path, 0, 0644))
+		rc = EEXIST;
+	if (!rc && !is_locked(fd))
+		rc = ENOLCK;
+	mdb_env_close(env);
+	close(fd);
+	return rc;
+}
+
+/* The original does not open the data file if it cannot use the lock file. */
+static void message_about_the_lock_file_leaves_locks_on_the_data_file(void **state)
+{
+	int status;
+	pid_t pid;
 
 	(void)state;
 	mdb_env_close(env);
-	fd = open(room_path("data/data.mdb"), O_RDWR | O_CLOEXEC);
-	assert_true(fd >= 0);
-	assert_int_equal(fcntl(fd, F_SETLK, &lock), 0);
-	assert_int_equal(mdb_env_create(&env), 0);
-	assert_int_equal(mdb_env_open(env, room_path("data"), 0, 0644), 0);
-	assert_true(is_locked(fd));
-	assert_int_equal(mdb_txn_commit(begin(NULL, NULL, 0, &dbi)), 0);
-	assert_true(is_locked(fd));
-	close(fd);
+	env = NULL;
+	assert_int_equal(unlink(room_path("data/lock.mdb")), 0);
+	assert_int_equal(mkdir(room_path("data/lock.mdb"), 0755), 0);
+	pid = fork();
+	if (!pid) {
+		setenv("LMDBIO_VERBOSE", "1", 1);
+		execl("/proc/self/exe", "forward_test", room_path("data"), (char *)NULL);
+		_exit(errno);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 static void container_of_any_size_is_refused(void **state)
@@ -383,7 +439,7 @@ static void pipe_in_place_of_the_data_file_is_an_error(void **state)
 	alarm(0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 #define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_setup, room_teardown)
 	const struct CMUnitTest tests[] = {
@@ -397,9 +453,12 @@ int main(void)
 		IN_A_ROOM(version_is_the_originals),
 		IN_A_ROOM(copies_by_descriptor_hold_the_data),
 		IN_A_ROOM(locks_of_the_program_on_the_data_file_stay),
+		IN_A_ROOM(message_about_the_lock_file_leaves_locks_on_the_data_file),
 		IN_A_ROOM(container_of_any_size_is_refused),
 		IN_A_ROOM(pipe_in_place_of_the_data_file_is_an_error),
 	};
 
+	if (argc == 2)
+		return open_without_lock_file(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
