@@ -4,6 +4,7 @@
 
 #include "elf_inspect.h"
 #include "run_signals.h"
+#include "tool_place.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +29,7 @@ const char *loader_path(void)
 	static struct elf_facts own;
 
 	if (!*own.loader)
-		elf_inspect("/proc/self/exe", &own);
+		elf_inspect(tool_place_self(), &own);
 	return own.loader;
 }
 
@@ -268,16 +269,21 @@ static int program_trace(const char *program, char *const *arguments, const char
 	return 0;
 }
 
+const char *loader_traces_directory(void)
+{
+	const char *temporary = getenv("TMPDIR");
+
+	return temporary && *temporary == '/' ? temporary : "/tmp";
+}
+
 int loader_run(const char *program, char *const *arguments, struct loader_bindings *bindings,
 	       loader_file *loaded, void *context)
 {
-	const char *temporary = getenv("TMPDIR");
+	const char *temporary = loader_traces_directory();
 	char directory[PATH_MAX];
 	int rc, trace_rc, signals, lock = -1;
 	bool made;
 
-	if (!temporary || *temporary != '/')
-		temporary = "/tmp";
 	if ((size_t)snprintf(directory, sizeof(directory), "%s/%s", temporary, traces_name) >=
 	    sizeof(directory))
 		return ENAMETOOLONG;

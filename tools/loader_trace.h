@@ -24,6 +24,9 @@ const char *loader_path(void);
 int loader_list(const char *program, const char *preload, loader_file *found, loader_file *missing,
 		void *context);
 
+/* The directory in which traces are written: TMPDIR, else /tmp. */
+const char *loader_traces_directory(void);
+
 /* Runs `program` with the loader's trace on, waits, and reads the trace of it and its children.
  * Passes signals on to the program. Returns 0 or an errno, however the program itself ended. */
 int loader_run(const char *program, char *const *arguments, struct loader_bindings *bindings,

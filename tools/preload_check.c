@@ -359,6 +359,11 @@ enum preload_verdict preload_check_run(const char *program, char *const *argumen
 	char hidden[PATH_MAX + 256], but[PATH_MAX + 264] = "";
 	int rc = loader_run(program, arguments, &bindings, file_note, &findings);
 
+	if (rc && access(loader_traces_directory(), W_OK | X_OK))
+		return say(PRELOAD_UNKNOWN, program,
+			   "its traces cannot be written to %s (%s): set TMPDIR to a directory "
+			   "that you may write to",
+			   loader_traces_directory(), strerror(rc));
 	if (rc)
 		return say(PRELOAD_UNKNOWN, program, "it could not be run and traced: %s",
 			   strerror(rc));

@@ -71,7 +71,6 @@ static const char *output_remedy(int rc)
 		return "name a file in it";
 	case EACCES:
 	case EPERM:
-	case EROFS:
 		return "your user may not write it: name another file";
 	default:
 		return remedy_find(rc) ? remedy_find(rc) : "name another file";

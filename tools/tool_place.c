@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 /* Returns whether the file is in root/below. `path` becomes its name, the directory without ".."
@@ -29,14 +30,21 @@ static bool file_is_below(const char *root, const char *below, const char *name,
 	       snprintf(path, PATH_MAX, "%s/%s", resolved, name) < PATH_MAX && !access(path, R_OK);
 }
 
+const char *tool_place_self(void)
+{
+	static const char self[] = "/proc/self/exe";
+
+	return access(self, F_OK) ? (const char *)getauxval(AT_EXECFN) : self;
+}
+
 /* Finds the directory of the running command, and the prefix of its installation, else "". */
 static void place_here(char here[PATH_MAX], char prefix[PATH_MAX])
 {
 	static const char bin[] = BINDIR_BELOW_PREFIX; /* "/bin" */
-	ssize_t n = readlink("/proc/self/exe", here, PATH_MAX - 1);
 	size_t length;
 
-	here[n > 0 ? n : 0] = 0;
+	if (!realpath(tool_place_self(), here))
+		*here = 0;
 	if (strrchr(here, '/'))
 		*strrchr(here, '/') = 0;
 	length = strlen(here);

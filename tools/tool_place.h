@@ -8,6 +8,10 @@
 struct mpi_module;
 struct mpi_place;
 
+/* Returns a name of the running command's file: a link of /proc, or, where there is no /proc, the
+ * name by which the command was started. */
+const char *tool_place_self(void);
+
 /* Finds lmdbio's library `name`: installed (also below DESTDIR, also moved as a whole), or in the
  * build tree's folder `built` ("compat"). Without either, returns where it would be installed.
  * `path` has PATH_MAX bytes. */

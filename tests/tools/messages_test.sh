@@ -309,6 +309,10 @@ if [ "$(id -u)" -eq 0 ] && unshare -m true 2> /dev/null; then
 	hear unshare -m sh -c 'mount -t tmpfs -o ro none fixed && exec "$@"' - "$tools/lmdbio-convert" -q sound fixed/made.zst
 	heard converting_to_what_is_read_only \
 		'^2 lmdbio-convert: fixed/made.zst: Read-only file system: name another place'
+	# shellcheck disable=SC2016
+	hear unshare -m sh -c 'mount -t tmpfs -o ro none fixed && exec "$@"' - "$tools/lmdbio-dump" -f fixed/made sound
+	heard dumping_to_what_is_read_only \
+		'^2 lmdbio-dump: fixed/made: Read-only file system: name another place'
 fi
 limited='ulimit -f or the file system allows no file of this length'
 # shellcheck disable=SC2016

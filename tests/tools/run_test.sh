@@ -196,6 +196,24 @@ kill -KILL "$(cat started)"
 while kill -0 "$(cat started)" 2>/dev/null; do :; done
 TMPDIR=$scratch/directory "$lmdbio_run" --check=run -- ./user > out
 judge check_run_removes_what_a_killed_one_has_left test -z "$(ls directory)"
+# Without /proc the loader does not find the core beside the command, so a link leads to it.
+if [ "$(id -u)" -eq 0 ] && unshare -m true 2> /dev/null; then
+	mkdir core_alone fixed
+	ln -s "$core" core_alone/
+	cat > without_proc <<-END
+		#!/bin/sh
+		export LD_LIBRARY_PATH='$scratch/core_alone' TMPDIR='$scratch/fixed'
+		exec unshare -m sh -c 'mount -t tmpfs none /proc && mount -t tmpfs -o ro none fixed && exec "\$@"' - '$lmdbio_run' "\$@"
+	END
+	chmod +x without_proc
+	with_proc=$lmdbio_run lmdbio_run=./without_proc
+	verdict check_without_proc_yes 0 'takes effect' --check -- ./user
+	verdict check_run_to_a_fixed_directory_is_not_known 2 \
+		"cannot be written to $scratch/fixed (Read-only file system): set TMPDIR" --check=run -- ./user
+	lmdbio_run=$with_proc
+else
+	not_run check_without_proc_yes "no mount namespaces"
+fi
 # shellcheck disable=SC2016
 sh -c 'ulimit -n 5 && exec "$@"' - "$lmdbio_run" --check=run -- ./user > out || true
 judge check_run_with_few_descriptors_yes grep -q 'was bound to lmdbio' out
