@@ -8,6 +8,7 @@
 #include "util/settings.h"
 
 #include <dlfcn.h>
+#include <stdint.h>
 
 /* RTLD_NEXT searches after the library that calls dlsym(), which must be this one. */
 static void *name_next(const char *name)
@@ -41,10 +42,30 @@ struct origin_front this_library = {.next = name_next, .soname = "liblmdb.so.0"}
 
 #endif
 
+static void *core;
+
+/* Keeps the core loaded. While a library is loaded this thread holds the dynamic loader's lock; a
+ * forked child could not take it later if another thread of its parent held it. */
+static void core_hold(void)
+{
+	Dl_info place;
+
+	if (dladdr((void *)(uintptr_t)settings_get, &place))
+		core = dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* The threads of an environment that is still open run the core's code for ever. */
+static void core_release(void)
+{
+	if (core && !env_any_open())
+		dlclose(core);
+}
+
 static void __attribute__((constructor)) loaded(void)
 {
 	const struct settings *settings = settings_get();
 
+	core_hold();
 	origin_front_come(&this_library);
 	if (!settings->disable && settings->share)
 		arena_keeper_watch();
@@ -56,4 +77,5 @@ static void __attribute__((destructor)) unloaded(void)
 	/* The keeper belongs to the core, which the other library may still use. */
 	if (!origin_has_front())
 		arena_keeper_end();
+	core_release();
 }

@@ -73,6 +73,7 @@
 #pragma redefine_extname dbi_close lmdbio_core_dbi_close
 #pragma redefine_extname dbi_find lmdbio_core_dbi_find
 #pragma redefine_extname dbi_open lmdbio_core_dbi_open
+#pragma redefine_extname env_any_open lmdbio_core_env_any_open
 #pragma redefine_extname env_close lmdbio_core_env_close
 #pragma redefine_extname env_copy lmdbio_core_env_copy
 #pragma redefine_extname env_copyfd lmdbio_core_env_copyfd

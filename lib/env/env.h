@@ -413,6 +413,8 @@ static inline bool dbi_exists(const MDB_txn *txn, MDB_dbi dbi, unsigned state)
  * parent. */
 void fork_enlist(MDB_env *env);
 void fork_delist(MDB_env *env);
+/* Whether own environments are open. */
+bool env_any_open(void);
 /* The call of the same name in <lmdb.h>: meanwhile no fork begins in another thread. */
 int env_set_mapsize(MDB_env *env, size_t size);
 /* Returns the bytes of the other data sets that this process has arenas for. */

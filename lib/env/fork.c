@@ -162,6 +162,16 @@ void fork_delist(MDB_env *env)
 	pthread_mutex_unlock(&list_lock);
 }
 
+bool env_any_open(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&list_lock);
+	any = list;
+	pthread_mutex_unlock(&list_lock);
+	return any;
+}
+
 /* Checks that a descriptor leads to the environment's file. Returns 0, MDB_INVALID (another file),
  * or the kernel's reason why it cannot tell. */
 static int same_file(const MDB_env *env, int fd)
