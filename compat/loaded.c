@@ -44,8 +44,9 @@ struct origin_front this_library = {.next = name_next, .soname = "liblmdb.so.0"}
 
 static void *core;
 
-/* Keeps the core loaded. While a library is loaded this thread holds the dynamic loader's lock; a
- * forked child could not take it later if another thread of its parent held it. */
+/* Keeps the core loaded. This runs while the dynamic loader loads the library, and holds its lock.
+ * A later call would wait for that lock: for ever in a forked child whose parent's other thread
+ * held it. */
 static void core_hold(void)
 {
 	Dl_info place;
@@ -54,7 +55,7 @@ static void core_hold(void)
 		core = dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-/* The threads of an environment that is still open run the core's code for ever. */
+/* The threads of an environment that is still open go on in the core's code. */
 static void core_release(void)
 {
 	if (core && !env_any_open())

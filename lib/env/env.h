@@ -413,7 +413,7 @@ static inline bool dbi_exists(const MDB_txn *txn, MDB_dbi dbi, unsigned state)
  * parent. */
 void fork_enlist(MDB_env *env);
 void fork_delist(MDB_env *env);
-/* Whether own environments are open. */
+/* Whether the process has environments open that lmdbio reads. Any thread, no lock. */
 bool env_any_open(void);
 /* The call of the same name in <lmdb.h>: meanwhile no fork begins in another thread. */
 int env_set_mapsize(MDB_env *env, size_t size);

@@ -216,7 +216,7 @@ struct store_load {
 };
 
 enum store_plan {
-	PLAN_READY, /* the bytes are in memory, and mapped but for PLAN_VALUE */
+	PLAN_READY, /* the bytes are in memory and mapped; with PLAN_VALUE perhaps not mapped */
 	PLAN_LOAD,  /* read load->length bytes at load->offset into any buffer, then finish */
 	PLAN_BUSY,  /* another reader is reading this chunk */
 	PLAN_REST,  /* leave the bytes to the file's own map */

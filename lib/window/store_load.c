@@ -460,7 +460,7 @@ void arena_land(struct store *store, const struct store_load *load, int error)
 		set_own(store, load->chunk);
 	if (load->arena != store->arena || !atomic_load(&store->enabled) ||
 	    (fresh && is_mapped_late(store, load->value))) {
-		arena_release(load->arena, load->chunk); /* the chunk is not wanted now */
+		arena_release(load->arena, load->chunk); /* the window does not show it now */
 		return;
 	}
 	/* A claimed chunk is not evicted, so this pin holds. */
