@@ -129,6 +129,8 @@ unsigned arena_scanners(const struct arena *arena, unsigned *steppers);
  * chunks behind that front the last scan is that goes the same way and may still find in memory
  * what this scan reads; 0: none follows. Any thread, no locks. */
 uint64_t arena_front(struct arena *arena, uint64_t chunk, bool forward);
+/* Whether a front goes the other way. Any thread, no locks. */
+bool arena_scans_meet(const struct arena *arena, bool forward);
 
 /* --- blocks --------------------------------------------------------------------------------- */
 

@@ -40,6 +40,11 @@ static uint64_t front_of(uint64_t chunk, bool forward, uint32_t clock)
 	return (chunk + 1) << FRONT_CHUNK_BIT | (uint64_t)!forward << FRONT_BACKWARD_BIT | clock;
 }
 
+static bool is_backward(uint64_t front)
+{
+	return front >> FRONT_BACKWARD_BIT & 1;
+}
+
 static bool is_fresh(uint64_t front, uint32_t clock, uint64_t chunks)
 {
 	int32_t age = (int32_t)(clock - (uint32_t)front);
@@ -53,7 +58,7 @@ static uint64_t distance(uint64_t front, uint64_t chunk, bool forward)
 {
 	uint64_t at = (front >> FRONT_CHUNK_BIT) - 1;
 
-	if ((front >> FRONT_BACKWARD_BIT & 1) == forward || (forward ? at > chunk : at < chunk))
+	if (is_backward(front) == forward || (forward ? at > chunk : at < chunk))
 		return UINT64_MAX;
 	return forward ? chunk - at : at - chunk;
 }
@@ -75,4 +80,18 @@ uint64_t arena_front(struct arena *arena, uint64_t chunk, bool forward)
 			farthest = behind;
 	}
 	return farthest;
+}
+
+bool arena_scans_meet(const struct arena *arena, bool forward)
+{
+	uint64_t chunks = arena_limit(arena) / ARENA_BLOCKS;
+	uint32_t clock = atomic_load_explicit(&arena->head->clock, memory_order_relaxed);
+
+	for (unsigned i = 1; i <= arena_rows_high(arena); i++) {
+		uint64_t front = atomic_load_explicit(&arena->rows[i].front, memory_order_relaxed);
+
+		if (is_fresh(front, clock, chunks) && is_backward(front) == forward)
+			return true;
+	}
+	return false;
 }

@@ -87,6 +87,11 @@ static uint64_t scan_ahead(struct store *store, uint64_t share, uint64_t chunk, 
 
 	if (scans == 1 && chunk < store->shown.chunks)
 		behind = arena_front(store->arena, chunk, forward);
+	/* Each direction has chunks of its own in memory. */
+	if (arena_scans_meet(store->arena, forward)) {
+		apart /= 2;
+		ahead /= 2;
+	}
 	if (ahead + behind > apart)
 		ahead = behind < apart ? apart - behind : 0;
 	return ahead ? ahead : 1;

@@ -107,6 +107,22 @@ static void scan_when_another_goes_the_other_way_then_it_does_not_count(void **s
 	assert_int_equal(arena_front(node.leader, AT, false), 0);
 }
 
+static void scans_when_one_goes_the_other_way_then_they_meet_until_it_stands_still(void **state)
+{
+	(void)state;
+	(void)arena_front(node.last, AT - 2, true);
+	(void)arena_front(node.leader, AT, true);
+	assert_false(arena_scans_meet(node.leader, true));
+	(void)arena_front(node.middle, AT + 9, false);
+	assert_true(arena_scans_meet(node.leader, true));
+	assert_true(arena_scans_meet(node.middle, false));
+	pass(BUDGET);
+	(void)arena_front(node.leader, AT + 1, true);
+	assert_true(arena_scans_meet(node.leader, true));
+	pass(1);
+	assert_false(arena_scans_meet(node.leader, true));
+}
+
 /* A process that is stopped, or dead and not yet buried, reports nothing more. */
 static void
 scan_when_another_has_not_moved_for_long_then_it_does_not_count_until_it_does(void **state)
@@ -144,6 +160,7 @@ int main(void)
 		SCANS(scan_when_two_are_behind_then_the_last_of_them_counts),
 		SCANS(scan_when_another_is_farther_behind_than_memory_holds_then_it_does_not_count),
 		SCANS(scan_when_another_goes_the_other_way_then_it_does_not_count),
+		SCANS(scans_when_one_goes_the_other_way_then_they_meet_until_it_stands_still),
 		SCANS(scan_when_another_has_not_moved_for_long_then_it_does_not_count_until_it_does),
 		SCANS(scan_when_another_ends_or_its_process_leaves_then_it_does_not_count),
 	};
