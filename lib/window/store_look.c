@@ -370,25 +370,39 @@ bool read_beneath(struct store *store, void *buffer, uint64_t offset, size_t len
 	return true;
 }
 
+/* The part of a chunk that the page cache must have to serve some of it. A scan that maps few
+ * chunks wants all of the chunk. It would otherwise follow the kernel's read-ahead, in requests of
+ * 128 KiB, for each of its own reads of the file makes the kernel read on. */
+static void widen_to_scan(struct store *store, uint64_t chunk, uint64_t *first, uint64_t *end)
+{
+	if (!scan_share(store))
+		return;
+	*first = chunk * ARENA_CHUNK;
+	*end = chunk_end(store, chunk);
+}
+
 /* In a chunk that shows the arena, copying a few blocks (load_now()) costs less than showing the
  * file. */
 bool is_coming(struct store *store, uint64_t offset, uint64_t length, const struct plan_how *how)
 {
-	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
+	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1), end = offset + length;
 
 	if (is_shown(store, offset / ARENA_CHUNK) && (!how->large || how->widen == ARENA_CHUNK))
 		return false;
-	return is_cached_beneath(store, first, offset + length - first);
+	widen_to_scan(store, offset / ARENA_CHUNK, &first, &end);
+	return is_cached_beneath(store, first, end - first);
 }
 
 bool leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64_t end)
 {
 	uint64_t start = offset & ~(uint64_t)(ARENA_BLOCK - 1);
 	uint64_t first = chunk * ARENA_CHUNK, last = chunk_end(store, chunk);
-	bool whole = start == first && end == last, near, taken;
+	bool whole, near, taken;
 
 	if (!store->believe_cache || is_shown(store, chunk))
 		return false;
+	widen_to_scan(store, chunk, &start, &end);
+	whole = start == first && end == last;
 	near = is_near(&store->look.warm, chunk) || whole;
 	taken = is_taken(store, chunk, near);
 	if (!taken && !(whole ? is_warm(store, first, last) : is_cached(store, start, end))) {
