@@ -23,7 +23,7 @@ enum {
 struct wanted_range {
 	uint64_t offset, length;
 	bool map;          /* those parts that are in memory are mapped, too */
-	bool value;        /* only the program looks at the bytes, no walk */
+	bool unmapped;     /* a walk needs no map of the bytes */
 	bool for_others;   /* perhaps only other processes read it: nothing here waits for it */
 	const void *whose; /* the stream or the snapshot that it ends with, or NULL; not to be
 			      looked into */

@@ -81,6 +81,19 @@ struct lookups {
 				  process, plus one; 0: none */
 };
 
+enum {
+	PAGE_COPIES_CURSORS = 3,
+	PAGE_COPIES = 1 + PAGE_COPIES_CURSORS * (FORMAT_DEPTH_MAX + 1),
+};
+
+/* The pages that a walk ahead of the program has copied (page_copies.c). */
+struct page_copies {
+	const struct cursor *cursors[PAGE_COPIES_CURSORS]; /* of the walk, or NULL */
+	uint8_t *bytes;                /* PAGE_COPIES pages, or NULL: there are no copies */
+	uint64_t numbers[PAGE_COPIES]; /* of the pages; 0: none */
+	unsigned last;                 /* the place that was taken last */
+};
+
 /* State that all cursors of one transaction share. */
 struct snapshot {
 	struct window_view view;
@@ -90,6 +103,7 @@ struct snapshot {
 	unsigned serial;  /* grows with each renewal of the transaction */
 	struct cursor_watch *watch; /* or NULL */
 	struct lookups *lookups;    /* or NULL: lookups are not watched */
+	struct page_copies *copies; /* for pages that the window does not show; or NULL */
 	_Atomic uint64_t served;    /* bytes of values handed out; see snapshot_serve() */
 	unsigned answers; /* enum answers bits of the environment's original */
 };

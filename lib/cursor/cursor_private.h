@@ -16,6 +16,11 @@ int level_search(struct cursor *cursor, struct level *level, const MDB_val *key,
 int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key);
 int cursor_sibling(struct cursor *cursor, bool forward);
 
+/* page_copies.c */
+/* A copy of a page, for a view that does not wait. *page: valid until the cursors of
+ * snapshot->copies have left it and called again. Returns 0; EAGAIN if the store gives none. */
+int page_copy(struct snapshot *snapshot, uint64_t number, const uint8_t **page);
+
 /* lookups.c */
 /* Counts a lookup of a record by its key, and calls the watch after equal steps. */
 void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,

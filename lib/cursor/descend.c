@@ -102,6 +102,8 @@ int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, 
 {
 	int rc = window_pages(&snapshot->view, number, 1, page);
 
+	if (unlikely(rc == EAGAIN) && snapshot->copies)
+		rc = page_copy(snapshot, number, page);
 	if (likely(!rc)) {
 		*count = page_count(LAYOUT, *page, snapshot->page_size);
 		if (unlikely(!page_is_sound(LAYOUT, *page, number) || !*count))
@@ -195,16 +197,17 @@ fail:
 }
 
 /* Looks a branch page up again. While its children were read, the store may have put the file back
- * under the page. */
+ * under the page. A copy stays as it is. */
 static int level_again(struct cursor *cursor, const struct level *level)
 {
 	struct window_view *view = &cursor->snapshot->view;
+	uint64_t number = (uint64_t)(level->page - view->base) >> view->page_shift;
 	const uint8_t *page;
 	int rc;
 
-	if (likely(!view->store))
+	if (likely(!view->store) || number >= view->limit)
 		return 0;
-	rc = window_pages(view, (uint64_t)(level->page - view->base) >> view->page_shift, 1, &page);
+	rc = window_pages(view, number, 1, &page);
 	return likely(!rc) ? 0 : snapshot_fail(cursor->snapshot, rc);
 }
 

@@ -92,6 +92,7 @@ struct stream {
 	const struct snapshot *owner;
 	const void *whose; /* what its wanted ranges end with: the stream, or a range's owner */
 	struct snapshot snapshot; /* its own view, which does not wait */
+	struct page_copies copies;
 	struct tree tree;
 	struct cursor walker; /* the leaf whose values are looked at next */
 	struct cursor scout;  /* the branch above the leaf that is asked for next */
@@ -99,6 +100,7 @@ struct stream {
 	uint64_t pages;            /* of the database and its duplicates, as far as known */
 	bool forward;
 	bool walker_done, scout_done;
+	bool overtaken;          /* the walker waits for a page that the program has passed */
 	bool limited;            /* by what the node's memory has room for */
 	bool held;               /* memory has room for all of the file */
 	bool big;                /* values stand in overflow runs */

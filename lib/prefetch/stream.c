@@ -11,6 +11,7 @@
 #include "cursor/cursor_private.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 /* --- what a walk wants, as few and large requests --- */
 
@@ -18,6 +19,7 @@ enum {
 	RANGES_SPARE = 8,     /* places in the queue that one more request may take */
 	SCATTERED = 64 << 10, /* bytes a request, over so many requests: */
 	SCATTERED_AFTER = 64,
+	COPIED_NEAR = 4 << 20, /* bytes */
 	SCATTERED_SHARE =
 		4, /* of the chunks read then, at least one part in so many must be wanted */
 };
@@ -40,6 +42,27 @@ static void stream_densify(struct prefetch *prefetch, struct stream *stream)
 	store_scan(prefetch->store, 1);
 }
 
+/* Pages that a leaf leads to, the leaf included. This is the average, for the first leaf and the
+ * last may lead to far less. At least 1, whatever the record says. */
+static uint64_t pages_of_leaf(const struct stream *stream)
+{
+	const struct tree_record *record = &stream->tree.record;
+	uint64_t pages = stream->subtrees ? stream->pages : pages_of(record);
+
+	pages /= record->leaf_pages ? record->leaf_pages : 1;
+	return pages ? pages : 1;
+}
+
+/* Whether the walk needs no map: only the program looks at a value, and a page that lies near its
+ * values will be read by the program soon. Between large values a chunk with a page of the tree
+ * would leave memory before the program comes to the page. */
+static bool is_copied(const struct stream *stream, enum want want)
+{
+	return want == WANT_VALUE ||
+	       (stream->copies.bytes &&
+		pages_of_leaf(stream) << stream->snapshot.view.page_shift < COPIED_NEAR);
+}
+
 /* Asks for bytes that a walk has come to; with `map` also for their page-table entries. Returns
  * false if the queue is full. Under the prefetch lock. */
 static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want,
@@ -52,12 +75,12 @@ static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum w
 		stream->wants.requested += length;
 		if (++stream->wants.requests % SCATTERED_AFTER == 0)
 			stream_densify(prefetch, stream);
-		return prefetch_want(prefetch,
-				     (struct wanted_range){.offset = offset,
-							   .length = length,
-							   .map = map,
-							   .value = want == WANT_VALUE && !map,
-							   .whose = stream->whose});
+		return prefetch_want(
+			prefetch, (struct wanted_range){.offset = offset,
+							.length = length,
+							.map = map,
+							.unmapped = !map && is_copied(stream, want),
+							.whose = stream->whose});
 	}
 	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
 	for (uint64_t n = 0; n <= last - first; n++) {
@@ -70,12 +93,12 @@ static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum w
 		if (end > store_size(prefetch->store))
 			end = store_size(prefetch->store);
 		if (start >= end ||
-		    !prefetch_want(prefetch,
-				   (struct wanted_range){.offset = start,
-							 .length = end - start,
-							 .map = map_now,
-							 .value = want == WANT_VALUE && !map,
-							 .whose = stream->whose}))
+		    !prefetch_want(prefetch, (struct wanted_range){
+						     .offset = start,
+						     .length = end - start,
+						     .map = map_now,
+						     .unmapped = !map && is_copied(stream, want),
+						     .whose = stream->whose}))
 			return false;
 		asked->chunk = chunk;
 		if (map_now)
@@ -166,9 +189,13 @@ static uint64_t bytes_ahead(const struct stream *stream, uint64_t taken)
 /* Takes a cursor one page on at its lowest level, or leaves it as it was. */
 static int step_page(struct cursor *cursor, bool forward)
 {
+	struct page_copies *copies = cursor->snapshot->copies;
 	struct cursor before = *cursor;
-	int rc = cursor_sibling(cursor, forward);
+	int rc;
 
+	copies->cursors[2] = &before;
+	rc = cursor_sibling(cursor, forward);
+	copies->cursors[2] = NULL;
 	if (rc)
 		*cursor = before;
 	return rc;
@@ -243,17 +270,6 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 		stream->branches_ahead++;
 	}
 	stream_gathered(prefetch, stream, &run);
-}
-
-/* Pages that a leaf leads to, the leaf included. This is the average, for the first leaf and the
- * last may lead to far less. At least 1, whatever the record says. */
-static uint64_t pages_of_leaf(const struct stream *stream)
-{
-	const struct tree_record *record = &stream->tree.record;
-	uint64_t pages = stream->subtrees ? stream->pages : pages_of(record);
-
-	pages /= record->leaf_pages ? record->leaf_pages : 1;
-	return pages ? pages : 1;
 }
 
 /* Whether the program has passed the scout's leaf, and faulted for it. */
@@ -439,6 +455,32 @@ void levels_use(struct prefetch *prefetch, const struct cursor *cursor)
 		store_use(prefetch->store, cursor->levels[i].page);
 }
 
+/* Has a cursor of the walk stand on copies, where the store gives some: the window may show the
+ * file again before the next step, which would then take a page fault. */
+static void levels_copy(struct stream *stream, struct cursor *cursor)
+{
+	const struct window_view *view = &stream->snapshot.view;
+
+	for (unsigned i = 0; i < cursor->depth; i++) {
+		uint64_t number =
+			(uint64_t)(cursor->levels[i].page - view->base) >> view->page_shift;
+		const uint8_t *page;
+
+		if (number < view->limit && !page_copy(&stream->snapshot, number, &page))
+			cursor->levels[i].page = page;
+	}
+}
+
+static void walk_copy(struct stream *stream)
+{
+	struct page_copies *copies = &stream->copies;
+
+	if (!copies->bytes)
+		copies->bytes = malloc((size_t)PAGE_COPIES * stream->snapshot.page_size);
+	levels_copy(stream, &stream->walker);
+	levels_copy(stream, &stream->scout);
+}
+
 /* Keeps the leaf that the scout has asked for last until the walker comes to it. Where values
  * follow one another, that leaf is far from what is read meanwhile. */
 static void leaf_use(struct prefetch *prefetch, const struct stream *stream)
@@ -469,6 +511,8 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 	atomic_store_explicit(&stream->told.limit, limit, memory_order_relaxed);
 	stream->limited = room < prefetch->options.ahead;
 	stream->held = store_holds_all(prefetch->store);
+	if (stream->placed && store_maps_few(prefetch->store))
+		walk_copy(stream);
 	if (!stream->held && stream->placed) {
 		levels_use(prefetch, &stream->walker);
 		levels_use(prefetch, &stream->scout);
@@ -504,6 +548,9 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			 * that branch is in flight: the walker asks for it once. */
 			const struct window_view *view = &stream->snapshot.view;
 
+			/* Where memory cannot hold the file, the page may have left it. */
+			stream->overtaken = stream->steps < taken && !stream->subtrees &&
+					    store_maps_few(prefetch->store);
 			if (store_shows_file(prefetch->store) &&
 			    ahead_is_quiet(&prefetch->engine) &&
 			    stream->wants.asked != view->wanted_offset &&

@@ -196,6 +196,9 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 	stream->owner = snapshot;
 	stream->whose = stream;
 	stream->snapshot = snapshot_ahead(snapshot);
+	stream->snapshot.copies = &stream->copies;
+	stream->copies.cursors[0] = &stream->walker;
+	stream->copies.cursors[1] = &stream->scout;
 	stream->tree = *tree;
 	stream->forward = forward;
 	stream->step.stride = 1;
@@ -215,6 +218,22 @@ static bool steps_inside(const struct cursor *cursor)
 	return inner && (inner->pace != inner->paced || inner->paced != CURSOR_PACE_FIRST);
 }
 
+/* Puts the walk where the program's cursor stands. */
+static void walk_from(struct stream *stream, const struct cursor *cursor)
+{
+	stream->walker = *cursor;
+	stream->walker.snapshot = &stream->snapshot;
+	stream->walker.tree = &stream->tree;
+	stream->walker.duplicates = NULL;
+	stream->walker.ahead = NULL;
+	stream->scout = stream->walker;
+	stream->scout.depth--;
+	stream->scout_done = !stream->scout.depth;
+	stream->walker_done = false;
+	stream->leaves_ahead = stream->branches_ahead = 0;
+	stream->placed = true;
+}
+
 static struct stream *stream_follow(struct cursor *cursor, bool forward)
 {
 	const struct cursor *outer = cursor_outer(cursor);
@@ -227,15 +246,7 @@ static struct stream *stream_follow(struct cursor *cursor, bool forward)
 	/* A program that has come so far without a step inside goes from key to key. */
 	atomic_init(&stream->told.inside, outer || steps_inside(cursor));
 	stream->cursor = cursor;
-	stream->walker = *cursor;
-	stream->walker.snapshot = &stream->snapshot;
-	stream->walker.tree = &stream->tree;
-	stream->walker.duplicates = NULL;
-	stream->walker.ahead = NULL;
-	stream->scout = stream->walker;
-	stream->scout.depth--;
-	stream->scout_done = !stream->scout.depth;
-	stream->placed = true;
+	walk_from(stream, cursor);
 	return stream;
 }
 
@@ -329,6 +340,7 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 		store_step(prefetch->store, -1);
 	if (stream->mapped)
 		prefetch->engine.there.count = 0;
+	free(stream->copies.bytes);
 	free(stream);
 }
 
@@ -410,6 +422,20 @@ static bool cursor_drop(struct prefetch *prefetch, struct cursor *cursor)
 	return stream_drop(prefetch, stream);
 }
 
+/* Has the walk go on from the program's cursor, which has overtaken it. Under the prefetch lock. */
+static void walk_again(struct stream *stream, const struct cursor *cursor)
+{
+	uint64_t taken = atomic_load_explicit(&stream->told.taken, memory_order_relaxed);
+
+	stream->overtaken = false;
+	if (stream->steps >= taken)
+		return;
+	stream->bytes +=
+		(taken - stream->steps) * (stream->bytes / (stream->steps ? stream->steps : 1));
+	stream->steps = taken;
+	walk_from(stream, cursor);
+}
+
 void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward)
 {
 	UNCANCELLED;
@@ -437,6 +463,8 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 	cursor->pace = cursor->paced = pace_of(prefetch, stream);
 	/* If the prefetch lock is held, the prefetch thread has it and is awake. */
 	if (!pthread_mutex_trylock(&prefetch->lock)) {
+		if (stream->overtaken)
+			walk_again(stream, cursor);
 		crew_wake(&prefetch->crew);
 		pthread_mutex_unlock(&prefetch->lock);
 	}

@@ -212,11 +212,11 @@ struct store_load {
 	bool passed_on; /* the bytes are for the page cache, not for the arena */
 	bool shown;     /* the window shows the arena there: the page cache was not asked */
 	bool guessed;   /* the read counts as a piece of the chunk (widen_guess()) */
-	bool value;     /* it was planned with PLAN_VALUE */
+	bool unmapped;  /* it was planned with PLAN_UNMAPPED */
 };
 
 enum store_plan {
-	PLAN_READY, /* the bytes are in memory and mapped; with PLAN_VALUE perhaps not mapped */
+	PLAN_READY, /* the bytes are in memory and mapped; with PLAN_UNMAPPED perhaps not mapped */
 	PLAN_LOAD,  /* read load->length bytes at load->offset into any buffer, then finish */
 	PLAN_BUSY,  /* another reader is reading this chunk */
 	PLAN_REST,  /* leave the bytes to the file's own map */
@@ -485,8 +485,8 @@ int store_read(struct store *store, void *buffer, uint64_t offset, size_t length
 enum plan_flag {
 	PLAN_AGAIN =
 		1, /* the last answer was PLAN_BUSY, and the page cache need not be asked again */
-	PLAN_VALUE = 2, /* the caller does not look at the bytes: they may stay unmapped until the
-			   program asks for them */
+	PLAN_UNMAPPED = 2, /* the caller looks at copies alone: the bytes may stay unmapped until
+			      the program asks for them */
 };
 
 /* For a caller that must not wait: what to do about the first part of the range, at most up to the
@@ -494,6 +494,9 @@ enum plan_flag {
  * plan_flag. */
 enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, unsigned flags,
 			   struct store_load *load);
+/* Copies whole pages of one chunk that are in memory but may not be mapped (PLAN_UNMAPPED). Returns
+ * false if there is nothing to copy: the caller should plan the range. Any thread, no lock. */
+bool store_copy(struct store *store, uint64_t offset, size_t length, void *to);
 /* How often the store has unmapped all of this process's chunks to make room for a planned read. */
 static inline uint32_t store_emptied(const struct store *store)
 {

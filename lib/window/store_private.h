@@ -16,7 +16,7 @@ struct plan_how {
 	bool alone;             /* a wait for the server was in vain */
 	bool again;             /* PLAN_AGAIN */
 	bool passed_on;         /* into the page cache, for other processes */
-	bool value;             /* PLAN_VALUE */
+	bool unmapped;          /* PLAN_UNMAPPED */
 };
 
 /* What each kind of store does in its own way. All else is the same for all kinds.

@@ -223,6 +223,12 @@ int setup_longer(void **state)
 	return setup(RECORDS_LONGER, VALUE_BIG, STORE_ARENA);
 }
 
+int setup_arena_leaves(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LEAVES, VALUE_SMALL, STORE_ARENA);
+}
+
 int setup_cached(void **state)
 {
 	(void)state;

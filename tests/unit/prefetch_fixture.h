@@ -93,6 +93,7 @@ int setup_big(void **state);
 int setup_large(void **state);
 int setup_huge(void **state);
 int setup_longer(void **state);
+int setup_arena_leaves(void **state);
 int setup_small(void **state);
 int setup_cached(void **state);
 int setup_cached_longer(void **state);

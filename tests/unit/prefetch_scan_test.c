@@ -337,6 +337,31 @@ static void scan_of_leaves_when_it_has_overtaken_its_look_ahead_then_the_same(vo
 	cursor_leave(&scan.cursor);
 }
 
+/* The page where the look-ahead stands has left memory when that goes on. */
+static void
+scan_when_it_has_overtaken_its_look_ahead_in_little_memory_then_that_catches_up(void **state)
+{
+	struct mapped_scan scan;
+	unsigned waits = 0;
+
+	(void)state;
+	assert_true(store_limit(&f.store, 16 << 20));
+	mapped_begin(&scan);
+	mapped_steps(&scan, 10000);
+	assert_comes_to_rest_again();
+	pthread_mutex_lock(&f.prefetch->lock);
+	mapped_steps(&scan, 200000);
+	pthread_mutex_unlock(&f.prefetch->lock);
+	for (int i = 0; i < 20; i++) {
+		if (i == 2)
+			waits = store_waits(&f.store);
+		mapped_steps(&scan, (unsigned)scan.cursor.pace);
+		assert_comes_to_rest_again();
+	}
+	assert_int_equal(store_waits(&f.store), waits);
+	cursor_leave(&scan.cursor);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +402,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			scan_of_leaves_when_it_has_overtaken_its_look_ahead_then_the_same,
 			setup_cached_leaves, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_it_has_overtaken_its_look_ahead_in_little_memory_then_that_catches_up,
+			setup_arena_leaves, teardown),
 	};
 
 	return cmocka_run_group_tests_name("prefetch_scan", tests, NULL, NULL);

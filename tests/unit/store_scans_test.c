@@ -3,14 +3,17 @@
 #include "store_fixture.h"
 
 #include "ahead/ahead.h"
+#include "cursor/cursor_private.h"
 #include "util/stats.h"
 #include "window/store_private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -114,6 +117,19 @@ static void look_ahead_when_a_process_has_several_then_they_share(void **state)
 	store_scan(&f->second.store, -1);
 }
 
+/* Each direction has half of memory. */
+static void look_ahead_when_another_goes_the_other_way_then_goes_half_as_far(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(chunks_ahead(&f->first, 2), 2);
+	(void)store_ahead(&f->second.store, 6, false);
+	assert_int_equal(chunks_ahead(&f->first, 3), 1);
+	store_scan(&f->second.store, -1);
+	assert_int_equal(chunks_ahead(&f->first, 4), 2);
+	store_scan(&f->second.store, 1);
+}
+
 static void look_ahead_when_no_scan_is_under_way_then_no_limit(void **state)
 {
 	struct fixture *f = *state;
@@ -158,16 +174,16 @@ static void look_ahead_at(struct reader *reader, uint64_t chunk, unsigned flags,
 	free(buffer);
 }
 
-/* A look-ahead that mapped values would take the map of what the program reads. Pages of the tree
- * are for the look-ahead itself. */
+/* A look-ahead that mapped values would take the map of what the program reads. A page of the tree
+ * may be for the look-ahead itself. */
 static void look_ahead_when_there_are_several_scans_then_values_stay_unmapped(void **state)
 {
 	enum { VALUE = 2, TREE = 3 };
 	struct fixture *f = *state;
 	uint64_t read;
 
-	look_ahead_at(&f->first, VALUE, PLAN_VALUE, PLAN_LOAD);
-	look_ahead_at(&f->second, VALUE, PLAN_VALUE, PLAN_READY);
+	look_ahead_at(&f->first, VALUE, PLAN_UNMAPPED, PLAN_LOAD);
+	look_ahead_at(&f->second, VALUE, PLAN_UNMAPPED, PLAN_READY);
 	look_ahead_at(&f->first, TREE, 0, PLAN_LOAD);
 	look_ahead_at(&f->second, TREE, 0, PLAN_READY);
 	for (unsigned i = 0; i < 2; i++) {
@@ -187,9 +203,105 @@ static void look_ahead_when_there_is_one_scan_then_values_are_mapped(void **stat
 	struct fixture *f = *state;
 
 	store_scan(&f->second.store, -1);
-	look_ahead_at(&f->first, 2, PLAN_VALUE, PLAN_LOAD);
+	look_ahead_at(&f->first, 2, PLAN_UNMAPPED, PLAN_LOAD);
 	assert_true(is_shown(&f->first.store, 2));
 	store_scan(&f->second.store, 1);
+}
+
+/* The kernel has read a part of the chunk ahead. A scan that went on there would make it read on,
+ * in small requests. `come`: the pages have come, as mincore(2) tells; else they may be on the way,
+ * as cachestat(2) tells. */
+static void scan_where_a_part_is_cached_brings_all(struct fixture *f, uint64_t chunk, bool come)
+{
+	uint64_t offset = chunk * ARENA_CHUNK;
+
+	assert_int_equal(fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   (off_t)(offset + ARENA_CHUNK / 2), ARENA_BLOCK),
+			 0);
+	if (!come)
+		assert_ptr_not_equal(mmap(f->first.base + offset, ARENA_CHUNK, PROT_READ,
+					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+				     MAP_FAILED);
+	assert_int_equal(store_bring(&f->first.store, offset, ARENA_BLOCK), 0);
+	assert_true(is_shown(&f->first.store, chunk));
+	assert_right(&f->first, offset, ARENA_BLOCK);
+}
+
+static void scan_when_the_kernel_has_read_a_part_then_all_is_brought(void **state)
+{
+	struct fixture *f = *state;
+
+	f->first.store.believe_cache = true;
+	f->first.store.look.told = TOLD_TRULY;
+	scan_where_a_part_is_cached_brings_all(f, 3, true);
+	scan_where_a_part_is_cached_brings_all(f, 5, false);
+}
+
+/* --- copies of pages for look-ahead --- */
+
+static void copy_when_there_are_several_scans_then_nothing_is_mapped(void **state)
+{
+	enum { CHUNK = 2 };
+	struct fixture *f = *state;
+	uint64_t offset = CHUNK * ARENA_CHUNK + 5 * ARENA_BLOCK;
+	uint8_t page[ARENA_BLOCK];
+
+	assert_false(store_copy(&f->first.store, offset, sizeof(page), page));
+	look_ahead_at(&f->second, CHUNK, PLAN_UNMAPPED, PLAN_LOAD);
+	assert_true(store_copy(&f->first.store, offset, sizeof(page), page));
+	assert_false(is_shown(&f->first.store, CHUNK));
+	for (size_t i = 0; i < sizeof(page); i++)
+		assert_int_equal(page[i], byte_at(offset + i));
+	/* The copy has left no pin: the other process can evict the chunk. */
+	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
+		if (chunk != CHUNK)
+			read_chunk(&f->second, chunk);
+	assert_false(store_copy(&f->first.store, offset, sizeof(page), page));
+}
+
+static void copy_when_there_is_one_scan_then_there_is_none(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t page[ARENA_BLOCK];
+
+	read_chunk(&f->first, 2);
+	store_scan(&f->second.store, -1);
+	assert_false(store_copy(&f->first.store, 2 * ARENA_CHUNK, sizeof(page), page));
+	store_scan(&f->second.store, 1);
+}
+
+/* One cursor goes over leaves, another over the branches above them. */
+static void copies_when_cursors_point_to_them_then_stay(void **state)
+{
+	enum { PAGES = 3 * ARENA_BLOCKS, FIRST = ARENA_BLOCKS, LEAVES = 64 };
+	struct fixture *f = *state;
+	struct cursor cursors[2] = {{.depth = 2}, {.depth = 1}};
+	struct level *levels[] = {&cursors[0].levels[0], &cursors[0].levels[1],
+				  &cursors[1].levels[0]};
+	uint64_t stands[3] = {0};
+	struct page_copies copies = {.cursors = {&cursors[0], &cursors[1]},
+				     .bytes = malloc(PAGE_COPIES * ARENA_BLOCK)};
+	struct snapshot snapshot = {.view = {.store = &f->first.store, .page_shift = 12},
+				    .page_size = ARENA_BLOCK,
+				    .copies = &copies};
+	const uint8_t *again;
+
+	for (uint64_t chunk = 1; chunk < 4; chunk++)
+		look_ahead_at(&f->second, chunk, PLAN_UNMAPPED, PLAN_LOAD);
+	for (uint64_t i = 0; i < PAGES; i++) {
+		unsigned moved = i % LEAVES ? 1 + i % 2 : 0;
+
+		stands[moved] = FIRST + i;
+		assert_int_equal(page_copy(&snapshot, FIRST + i, &levels[moved]->page), 0);
+		for (unsigned n = 0; n < 3; n++)
+			if (stands[n])
+				assert_int_equal(levels[n]->page[0],
+						 byte_at(stands[n] * ARENA_BLOCK));
+	}
+	assert_int_equal(page_copy(&snapshot, stands[0], &again), 0);
+	assert_ptr_equal(again, levels[0]->page);
+	assert_int_equal(page_copy(&snapshot, FIRST + PAGES, &again), EAGAIN);
+	free(copies.bytes);
 }
 
 #define SCANS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -226,10 +338,15 @@ int main(void)
 		SCANS(scans_when_the_second_follows_then_each_chunk_is_read_once),
 		SCANS(look_ahead_when_another_is_behind_then_goes_less_far),
 		SCANS(look_ahead_when_a_process_has_several_then_they_share),
+		SCANS(look_ahead_when_another_goes_the_other_way_then_goes_half_as_far),
 		SCANS(look_ahead_when_no_scan_is_under_way_then_no_limit),
 		SCANS(look_ahead_when_all_memory_is_mapped_then_rests_and_maps_stay),
 		SCANS(look_ahead_when_there_are_several_scans_then_values_stay_unmapped),
 		SCANS(look_ahead_when_there_is_one_scan_then_values_are_mapped),
+		SCANS(scan_when_the_kernel_has_read_a_part_then_all_is_brought),
+		SCANS(copy_when_there_are_several_scans_then_nothing_is_mapped),
+		SCANS(copy_when_there_is_one_scan_then_there_is_none),
+		SCANS(copies_when_cursors_point_to_them_then_stay),
 		cmocka_unit_test_setup_teardown(
 			look_ahead_when_memory_is_for_one_range_then_it_waits, store_setup,
 			store_teardown),
