@@ -94,6 +94,9 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
  * Where huge pages take longer than they save, it makes fewer of them, and none in the end. */
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count);
 
+/* The same for a chunk that this process has claimed, and for the other chunk of its pair. */
+void arena_prepare_claimed(struct arena *arena, uint64_t chunk);
+
 /* Whether arena_prepare() would try. Any thread, no lock. */
 bool arena_may_prepare(const struct arena *arena, uint64_t chunk);
 

@@ -32,37 +32,37 @@ static uint64_t pair_bits(uint64_t chunk)
 	return UINT64_C(3) << (chunk % 64 & ~UINT64_C(1));
 }
 
-/* Whether this process makes a pair's page; one process tries, once. If true, it has claimed both
- * chunks. */
-static bool pair_take(struct arena *arena, uint64_t chunk)
+/* Whether no process has tried to make a pair's page: one tries, once. */
+static bool is_first_try(struct arena_group *group, uint64_t chunk)
 {
-	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
+	return !(atomic_fetch_or(&group->asked[chunk % ARENA_GROUP / 64], pair_bits(chunk)) &
+		 pair_bits(chunk));
+}
 
-	if (!group || chunk + ARENA_PAIR > arena->chunks)
-		return false;
-	if (atomic_fetch_or(&group->asked[chunk % ARENA_GROUP / 64], pair_bits(chunk)) &
-	    pair_bits(chunk))
-		return false;
+/* Claims a chunk of a pair whose other chunk this process has claimed. Bytes that are there already
+ * are not worth moving. */
+static bool pair_claim(struct arena *arena, struct arena_group *group, uint64_t chunk)
+{
 	if (!arena_claim_as(arena, group, chunk, arena->row))
 		return false;
-	if (arena_claim_as(arena, group, chunk + 1, arena->row)) {
-		/* Bytes that are there already are not worth moving. */
-		if (!arena_published(group, chunk) && !arena_published(group, chunk + 1))
-			return true;
-		arena_claim_end(arena, group, chunk + 1, arena->row);
-	}
+	if (!arena_published(group, chunk) && !arena_published(group, chunk ^ (ARENA_PAIR - 1)))
+		return true;
 	arena_claim_end(arena, group, chunk, arena->row);
 	return false;
 }
 
-/* Gives the claims back. If the pages were not made, frees what the attempt has left. */
-static void pairs_end(struct arena *arena, uint64_t first, uint64_t end, bool made)
+/* Whether this process makes a pair's page. If true, it has claimed both chunks. */
+static bool pair_take(struct arena *arena, uint64_t chunk)
 {
-	for (uint64_t chunk = first; chunk < end; chunk++) {
-		if (!made)
-			arena_free_unpublished(arena, chunk);
-		arena_claim_end(arena, arena_group_of(arena, chunk), chunk, arena->row);
-	}
+	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
+
+	if (!group || chunk + ARENA_PAIR > arena->chunks || !is_first_try(group, chunk) ||
+	    !arena_claim_as(arena, group, chunk, arena->row))
+		return false;
+	if (pair_claim(arena, group, chunk + 1))
+		return true;
+	arena_claim_end(arena, group, chunk, arena->row);
+	return false;
 }
 
 /* The kernel makes a huge page only of a range that has at least one page. */
@@ -97,17 +97,25 @@ static uint64_t worth_of_page(const struct arena *arena)
 	return SLOW_NS + (scanners + steppers > 1 ? scanners + steppers - 1 : 0) * SAVED_NS;
 }
 
-/* Makes the pages of neighbouring pairs in one call. Returns whether that was worth it. */
-static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
+/* Makes the pages of neighbouring pairs, which this process has claimed, in one call, and judges
+ * whether that was worth it. Returns the new trust. */
+static int range_make(struct arena *arena, uint64_t first, uint64_t end)
 {
+	int trust = atomic_load(&arena->trust);
 	uint64_t worth = (end - first) / ARENA_PAIR * worth_of_page(arena);
 	/* Processor time, because waiting for a processor says nothing about memory. */
 	uint64_t began = clock_of(CLOCK_THREAD_CPUTIME_ID);
 	bool made = pairs_make(arena, first, end);
 
 	arena_step("prepared");
-	pairs_end(arena, first, end, made);
-	return made && clock_of(CLOCK_THREAD_CPUTIME_ID) - began < worth;
+	for (uint64_t chunk = first; !made && chunk < end; chunk++)
+		arena_free_unpublished(arena, chunk);
+	if (made && clock_of(CLOCK_THREAD_CPUTIME_ID) - began < worth)
+		trust = 1;
+	else
+		trust = trust > 0 ? -1 : trust - 1;
+	atomic_store(&arena->trust, trust);
+	return trust;
 }
 
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
@@ -127,9 +135,23 @@ void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
 			run += ARENA_PAIR;
 		if (run == first)
 			continue;
-		trust = range_make(arena, first, run) ? 1 : trust > 0 ? -1 : trust - 1;
-		atomic_store(&arena->trust, trust);
+		trust = range_make(arena, first, run);
+		for (uint64_t chunk = first; chunk < run; chunk++)
+			arena_claim_end(arena, arena_group_of(arena, chunk), chunk, arena->row);
 	}
+}
+
+void arena_prepare_claimed(struct arena *arena, uint64_t chunk)
+{
+	uint64_t other = chunk ^ (ARENA_PAIR - 1);
+	struct arena_group *group = arena_group_of(arena, chunk);
+
+	if (!arena_may_prepare(arena, chunk) || !is_first_try(group, chunk) ||
+	    !pair_claim(arena, group, other))
+		return;
+	(void)range_make(arena, chunk & ~(uint64_t)(ARENA_PAIR - 1),
+			 (chunk | (ARENA_PAIR - 1)) + 1);
+	arena_claim_end(arena, group, other, arena->row);
 }
 
 bool arena_may_prepare(const struct arena *arena, uint64_t chunk)

@@ -28,6 +28,21 @@ void store_waited(struct store *store, uint64_t began)
 	stats_waited(began);
 }
 
+/* The memory for a read of neighbours in the file: their own place in huge pages, if all have one,
+ * so that no byte is copied. A program that reads a few bytes of a chunk at random brings all of
+ * it later, so these pages are made here; look-ahead makes its own before (store_prepare()). */
+static uint8_t *place_take(struct store *store, const struct store_load *loads, unsigned n)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (loads[i].guessed && loads[i].length == ARENA_CHUNK && store_reads(store))
+			arena_prepare_claimed(loads[i].arena, loads[i].chunk);
+		all = all && store_place(&loads[i]);
+	}
+	return all ? store_place(&loads[0]) : NULL;
+}
+
 /* Does the reads that plans have taken on, neighbours in the file as one request, and gives every
  * claim back. *waited: a read asked storage. */
 static int load_now(struct store *store, const struct store_load *loads, unsigned n, bool *waited)
@@ -37,12 +52,13 @@ static int load_now(struct store *store, const struct store_load *loads, unsigne
 	for (unsigned i = 0, next; i < n; i = next) {
 		size_t length = loads[i].length, done = 0, from = 0;
 		int error = ENOMEM;
-		uint8_t *buffer;
+		uint8_t *buffer, *place;
 
 		for (next = i + 1; next < n && loads[i].offset + length == loads[next].offset;
 		     next++)
 			length += loads[next].length;
-		buffer = buffer_take(store, length);
+		place = place_take(store, &loads[i], next - i);
+		buffer = place ? place : buffer_take(store, length);
 		if (buffer && loads[i].shown &&
 		    read_beneath(store, buffer, loads[i].offset, length, &done)) {
 			error = 0;
@@ -62,7 +78,8 @@ static int load_now(struct store *store, const struct store_load *loads, unsigne
 
 			rc = rc ? rc : failed;
 		}
-		buffer_return(store, buffer, length);
+		if (!place)
+			buffer_return(store, buffer, length);
 	}
 	return rc;
 }

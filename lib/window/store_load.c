@@ -215,8 +215,11 @@ static bool has_room(struct store *store)
 
 bool passes_pages(struct store *store)
 {
-	return has_room(store) && atomic_load(&store->guess) == GUESS_CHUNKS &&
-	       store->believe_cache && store_reads(store) && is_told(store);
+	enum store_guess guess = atomic_load(&store->guess);
+
+	/* Where neighbours are wanted, the kernel has to read them along. */
+	return (guess == GUESS_CHUNKS || (guess == GUESS_AROUND && !store->file.random)) &&
+	       has_room(store) && store->believe_cache && store_reads(store) && is_told(store);
 }
 
 enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *length,
@@ -236,9 +239,10 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 		epoch = is_epoch(store, how->guess);
 		widen = epoch ? ARENA_CHUNK : widen_guess(store, chunk, how);
 	}
-	if (how->guess && widen == ARENA_BLOCK && !how->large && !is_shown(store, chunk) &&
-	    passes_pages(store)) {
-		arena_pieces_add(store->arena, chunk, last - first);
+	if (how->guess && how->widen == ARENA_BLOCK && widen < ARENA_CHUNK && !how->large &&
+	    !is_shown(store, chunk) && passes_pages(store)) {
+		arena_pieces_add(store->arena, chunk,
+				 widen > ARENA_BLOCK ? widen / ARENA_BLOCK : last - first);
 		return PLAN_PASS;
 	}
 	if (is_served(store, chunk, last - first, how, widen)) {

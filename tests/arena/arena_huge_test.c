@@ -192,6 +192,40 @@ static void prepare_when_a_chunk_is_claimed_or_published_then_leaves_it(void **s
 	arena_close(arena);
 }
 
+/* A process that is about to read a chunk has claimed it already. */
+static void prepare_when_the_caller_has_claimed_a_chunk_then_its_pair_if_that_is_free(void **state)
+{
+	struct arena *arena = child_open(&dataset, CHUNKS), *other = child_open(&dataset, CHUNKS);
+	struct reader reader;
+
+	(void)state;
+	reader_begin(&reader, arena, &dataset);
+	for (uint64_t chunk = 3; chunk < 9; chunk += 2)
+		assert_true(arena_claim(arena, chunk));
+	assert_true(arena_claim(other, 4));
+	assert_true(arena_claim(arena, 6));
+	assert_true(reader_load(&reader, 6 * ARENA_BLOCKS, 1));
+	arena_release(arena, 6);
+	for (uint64_t chunk = 3; chunk < 9; chunk += 2) {
+		atomic_store(&arena->trust, 1);
+		arena_prepare_claimed(arena, chunk);
+	}
+	assert_int_equal(has_place(arena, 2), kernel_can());
+	assert_int_equal(has_place(arena, 3), kernel_can());
+	assert_false(has_place(arena, 5)); /* its neighbour is another process's */
+	assert_false(has_place(arena, 7)); /* ... has bytes */
+	assert_false(arena_may_prepare(arena, 5));
+	/* The claim is kept, and the neighbour's given back. */
+	assert_false(arena_claim(other, 3));
+	assert_true(arena_claim(other, 2));
+	assert_true(arena_claim(other, 6));
+	assert_true(reader_load(&reader, 3 * ARENA_BLOCKS, ARENA_BLOCKS));
+	assert_int_equal(reader_wrong(&reader, 3 * ARENA_BLOCKS, ARENA_BLOCKS), 0);
+	reader_end(&reader);
+	arena_close(arena);
+	arena_close(other);
+}
+
 static void place_when_read_into_then_others_see_the_bytes(void **state)
 {
 	struct arena *one = open_prepared(0, CHUNKS), *two = child_open(&dataset, CHUNKS);
@@ -407,6 +441,8 @@ int main(void)
 		cmocka_unit_test(prepare_when_it_took_too_long_three_times_then_no_more),
 		cmocka_unit_test(prepare_when_many_processes_scan_then_a_page_may_take_longer),
 		cmocka_unit_test(prepare_when_a_chunk_is_claimed_or_published_then_leaves_it),
+		cmocka_unit_test(
+			prepare_when_the_caller_has_claimed_a_chunk_then_its_pair_if_that_is_free),
 		cmocka_unit_test(place_when_read_into_then_others_see_the_bytes),
 		cmocka_unit_test(place_when_it_reaches_into_the_next_chunk_then_none),
 		cmocka_unit_test(preparer_when_it_is_killed_then_its_claims_and_memory_go),

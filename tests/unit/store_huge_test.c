@@ -220,6 +220,53 @@ static void half_when_none_of_it_is_in_use_then_it_is_decoded_in_its_place(void 
 	assert_right(&f->first, load.offset, load.length);
 }
 
+/* What a program has read of a pair at random, so that the rest comes. */
+static void random_begin(struct fixture *f, uint64_t chunk)
+{
+	struct store *store = &f->first.store;
+
+	assert_int_equal(store_bring(store, 0, ARENA_CHUNK), 0);
+	store_guess(store, GUESS_CHUNKS);
+	for (unsigned i = 0; i < 6; i++)
+		arena_pieces_add(store->arena, chunk, 1);
+}
+
+/* A chunk that random reads bring as a whole is read into its place in a huge page. */
+static void half_when_it_is_read_at_random_then_into_a_huge_page(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	bool can = begin(f);
+
+	random_begin(f, PAIR + ARENA_PAIR);
+	atomic_store(&store->arena->trust, 1);
+	assert_int_equal(store_bring(store, (PAIR + ARENA_PAIR) * (uint64_t)ARENA_CHUNK, 1), 0);
+	assert_int_equal(arena_is_huge(store->arena, PAIR + ARENA_PAIR), can);
+	assert_true(store_covers(store, (PAIR + ARENA_PAIR) * (uint64_t)ARENA_CHUNK, ARENA_CHUNK));
+	assert_right(&f->first, (PAIR + ARENA_PAIR) * (uint64_t)ARENA_CHUNK, ARENA_HUGE);
+	/* The claims of both chunks were given back. */
+	assert_int_equal(
+		store_bring(store, (PAIR + ARENA_PAIR + 1) * (uint64_t)ARENA_CHUNK, ARENA_CHUNK),
+		0);
+	assert_true(store_covers(store, (PAIR + ARENA_PAIR) * (uint64_t)ARENA_CHUNK, ARENA_HUGE));
+	assert_right(&f->first, (PAIR + ARENA_PAIR) * (uint64_t)ARENA_CHUNK, ARENA_HUGE);
+}
+
+/* The file ends within the chunk for now, so a part of its place is read. */
+static void half_when_its_read_fails_then_nothing_of_it_is_shown(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t wanted = PAIR * (uint64_t)ARENA_CHUNK + 200 * ARENA_BLOCK;
+
+	random_begin(f, PAIR);
+	atomic_store(&store->arena->trust, 1);
+	assert_int_equal(ftruncate(f->fd, (off_t)(wanted - ARENA_BLOCK)), 0);
+	assert_int_equal(store_bring(store, wanted, 1), EIO);
+	assert_false(arena_present(store->arena, PAIR * (uint64_t)ARENA_BLOCKS, 1));
+	assert_int_equal(arena_used(store->arena), ARENA_CHUNK - LOW);
+}
+
 /* The file was made longer than its data, and the program has set a smaller map size. */
 static void half_when_the_window_ends_behind_it_then_it_is_shown_alone(void **state)
 {
@@ -265,6 +312,12 @@ int main(void)
 			store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(
 			half_when_none_of_it_is_in_use_then_it_is_decoded_in_its_place, store_setup,
+			store_teardown),
+		cmocka_unit_test_setup_teardown(
+			half_when_it_is_read_at_random_then_into_a_huge_page, store_setup,
+			store_teardown),
+		cmocka_unit_test_setup_teardown(
+			half_when_its_read_fails_then_nothing_of_it_is_shown, store_setup,
 			store_teardown),
 		cmocka_unit_test_setup_teardown(
 			half_when_the_window_ends_behind_it_then_it_is_shown_alone, store_setup,

@@ -297,6 +297,40 @@ static void pages_when_they_come_alone_then_through_the_page_cache(void **state)
 	assert_right(&f->first, chunk, ARENA_CHUNK);
 }
 
+/* Without MDB_NORDAHEAD: the kernel reads the neighbours along, until all of their chunk comes. */
+static void pages_when_neighbours_are_wanted_then_through_the_page_cache_twice(void **state)
+{
+	enum { CHUNK = 4 };
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t chunk = CHUNK * ARENA_CHUNK;
+
+	store_guess(store, GUESS_AROUND);
+	for (uint64_t i = 0; i < 3; i++) {
+		assert_int_equal(io_counted(&f->first.io).bytes, 0);
+		assert_int_equal(passed, i * ARENA_BLOCK);
+		hole = chunk + i * 60 * ARENA_BLOCK;
+		assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0);
+		assert_true(store_covers(store, hole, ARENA_BLOCK));
+	}
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK);
+	assert_int_equal(get_state(store, CHUNK), CHUNK_FULL);
+	assert_right(&f->first, chunk, ARENA_CHUNK);
+}
+
+/* By a descriptor for random reads the kernel reads no neighbours along. */
+static void pages_when_the_kernel_reads_no_neighbours_then_directly(void **state)
+{
+	struct fixture *f = *state;
+
+	store_read_singly(&f->first.store);
+	store_guess(&f->first.store, GUESS_AROUND);
+	hole = 2 * ARENA_CHUNK;
+	assert_int_equal(store_bring(&f->first.store, hole, ARENA_BLOCK), 0);
+	assert_int_equal(passed, 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, 128 << 10);
+}
+
 static void assert_read_directly(struct fixture *f, uint64_t offset)
 {
 	uint64_t before = io_counted(&f->first.io).bytes;
@@ -372,6 +406,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(pages_when_they_come_alone_then_through_the_page_cache),
+		CASE(pages_when_neighbours_are_wanted_then_through_the_page_cache_twice),
+		CASE(pages_when_the_kernel_reads_no_neighbours_then_directly),
 		CASE(pages_when_others_do_not_look_at_the_page_cache_then_directly),
 		CASE(pages_when_memory_has_no_room_for_the_file_then_directly),
 		CASE(pages_when_the_program_has_closed_the_file_then_they_are_touched),
