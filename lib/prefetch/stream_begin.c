@@ -231,6 +231,7 @@ static void walk_from(struct stream *stream, const struct cursor *cursor)
 	stream->scout_done = !stream->scout.depth;
 	stream->walker_done = false;
 	stream->leaves_ahead = stream->branches_ahead = 0;
+	stream->step.skip = 0;
 	stream->placed = true;
 }
 

@@ -36,7 +36,7 @@ static uint8_t *place_take(struct store *store, const struct store_load *loads, 
 	bool all = true;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (loads[i].guessed && loads[i].length == ARENA_CHUNK && store_reads(store))
+		if (loads[i].guessed && loads[i].length == ARENA_CHUNK && !store->packed)
 			arena_prepare_claimed(loads[i].arena, loads[i].chunk);
 		all = all && store_place(&loads[i]);
 	}
