@@ -259,6 +259,10 @@ static void use_huge(struct control *control)
 
 	(void)arena_may_be(ARENA_CHUNK);
 	arena_prepare(arena, 0, 2);
+	if (arena_claim(arena, 2)) {
+		arena_prepare_claimed(arena, 2);
+		arena_release(arena, 2);
+	}
 	read_set(control, arena, LONG);
 	arena_evict(arena, ARENA_BLOCKS);
 	arena_close(arena);

@@ -99,6 +99,7 @@ static void call(struct arena *arena, unsigned which, const uint8_t *step)
 		(void)arena_members(arena);
 		(void)arena_scanners(arena, &steppers);
 		(void)arena_front(arena, 1, steppers % 2);
+		(void)arena_scans_meet(arena, flag);
 		(void)arena_share(arena);
 		break;
 	case 9:
@@ -120,6 +121,10 @@ static void call(struct arena *arena, unsigned which, const uint8_t *step)
 		break;
 	case 13:
 		arena_prepare(arena, chunk, 2);
+		if (flag && arena_claim(arena, chunk)) {
+			arena_prepare_claimed(arena, chunk);
+			arena_release(arena, chunk);
+		}
 		break;
 	case 14:
 		(void)arena_bury_dead(arena);
