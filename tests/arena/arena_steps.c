@@ -55,7 +55,7 @@ static struct shared {
 	unsigned ended[SITES];
 	uint64_t keys[SETS][2], inodes[SETS];
 	enum set now; /* the set that the victim uses */
-	bool pinned;  /* the victim has pinned all of the set */
+	bool full;    /* the victim has pinned all of the set, or reserved its memory */
 } *shared;
 
 static struct dataset data;
@@ -192,15 +192,15 @@ static void fail_to_read(struct arena *arena)
 
 static void lack_room(struct arena *arena)
 {
-	shared->pinned = true;
+	shared->full = true;
 	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 		check(arena_pin(arena, chunk));
 	check(!arena_reserve(arena, LITTLE));
 	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 		arena_unpin(arena, chunk);
-	shared->pinned = false;
 	check(arena_reserve(arena, LITTLE));
 	arena_unreserve(arena, LITTLE);
+	shared->full = false;
 }
 
 static void serve(struct arena *arena)
@@ -276,9 +276,11 @@ static void use_served(struct control *control)
 
 	check(!arena_serve(arena, 0, true));
 	read_set(control, arena, LONG);
+	shared->full = true;
 	check(arena_reserve(arena, rest));
 	check(arena_reserve(arena, HELD * READ));
 	arena_unreserve(arena, rest + HELD * READ);
+	shared->full = false;
 	arena_close(arena);
 }
 
@@ -399,7 +401,7 @@ static void follow(struct control *control, unsigned number)
 }
 
 /* Reads while another process is stopped. That process holds two chunks at most, unless it has
- * pinned all. */
+ * pinned all, or reserved all memory. */
 static void read_beside(struct control *control, unsigned number)
 {
 	struct arena *arena;
@@ -409,7 +411,7 @@ static void read_beside(struct control *control, unsigned number)
 	arena = open_set(shared->now);
 	atomic_store(&control->direct, 0);
 	read_set(control, arena, 10);
-	check(atomic_load(&control->direct) <= 2 || shared->pinned);
+	check(atomic_load(&control->direct) <= 2 || shared->full);
 	arena_close(arena);
 	atomic_store(&control->direct, 0);
 }
