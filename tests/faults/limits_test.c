@@ -11,6 +11,7 @@
 #include "env_fixture.h"
 
 #include "util/clock.h"
+#include "util/stats.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -125,6 +126,7 @@ static int step_run(void *argument)
 		return CANNOT;
 	lives_strict = true;
 	step->life->live();
+	stats_settle(); /* else the process's table of counters may come in the next life */
 	open = lives_descriptors();
 	step->life->live();
 	if (lives_descriptors() > open)
