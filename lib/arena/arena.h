@@ -94,7 +94,8 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
  * Where huge pages take longer than they save, it makes fewer of them, and none in the end. */
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count);
 
-/* The same for a chunk that this process has claimed, and for the other chunk of its pair. */
+/* The same for one chunk, which the caller has claimed and keeps, and the other chunk of its huge
+ * page. */
 void arena_prepare_claimed(struct arena *arena, uint64_t chunk);
 
 /* Whether arena_prepare() would try. Any thread, no lock. */
@@ -132,7 +133,7 @@ unsigned arena_scanners(const struct arena *arena, unsigned *steppers);
  * chunks behind that front the last scan is that goes the same way and may still find in memory
  * what this scan reads; 0: none follows. Any thread, no locks. */
 uint64_t arena_front(struct arena *arena, uint64_t chunk, bool forward);
-/* Whether a front goes the other way. Any thread, no locks. */
+/* Whether a scan of another process goes the other way. Any thread, no locks. */
 bool arena_scans_meet(const struct arena *arena, bool forward);
 
 /* --- blocks --------------------------------------------------------------------------------- */

@@ -17,8 +17,8 @@ int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key);
 int cursor_sibling(struct cursor *cursor, bool forward);
 
 /* page_copies.c */
-/* A copy of a page, for a view that does not wait. *page: valid until the cursors of
- * snapshot->copies have left it and called again. Returns 0; EAGAIN if the store gives none. */
+/* A copy of a page, for a view that does not wait. It stays as long as a cursor of snapshot->copies
+ * points to it, or until the next copy. Returns 0; EAGAIN if the store gives none. */
 int page_copy(struct snapshot *snapshot, uint64_t number, const uint8_t **page);
 
 /* lookups.c */

@@ -97,19 +97,31 @@ int level_search(struct cursor *cursor, struct level *level, const MDB_val *key,
 	return 0;
 }
 
+static inline int page_judge(const struct snapshot *snapshot, uint64_t number, const uint8_t *page,
+			     unsigned *count)
+{
+	*count = page_count(LAYOUT, page, snapshot->page_size);
+	return unlikely(!page_is_sound(LAYOUT, page, number) || !*count) ? MDB_CORRUPTED : 0;
+}
+
+/* A walk ahead of the program may have a copy of a page that the window does not show. */
+static __attribute__((cold, noinline)) int page_missing(struct snapshot *snapshot, uint64_t number,
+							const uint8_t **page, unsigned *count,
+							int rc)
+{
+	if (rc == EAGAIN && snapshot->copies && !page_copy(snapshot, number, page))
+		rc = page_judge(snapshot, number, *page, count);
+	return rc ? snapshot_fail(snapshot, rc) : 0;
+}
+
 /* The only function that gets pages of a tree from the window. */
 int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, unsigned *count)
 {
 	int rc = window_pages(&snapshot->view, number, 1, page);
 
-	if (unlikely(rc == EAGAIN) && snapshot->copies)
-		rc = page_copy(snapshot, number, page);
-	if (likely(!rc)) {
-		*count = page_count(LAYOUT, *page, snapshot->page_size);
-		if (unlikely(!page_is_sound(LAYOUT, *page, number) || !*count))
-			rc = MDB_CORRUPTED;
-	}
-	return likely(!rc) ? 0 : snapshot_fail(snapshot, rc);
+	if (likely(!rc))
+		rc = page_judge(snapshot, number, *page, count);
+	return likely(!rc) ? 0 : page_missing(snapshot, number, page, count, rc);
 }
 
 static int level_load(struct cursor *cursor, struct level *level, uint64_t number)

@@ -371,8 +371,8 @@ bool read_beneath(struct store *store, void *buffer, uint64_t offset, size_t len
 }
 
 /* The part of a chunk that the page cache must have to serve some of it. A scan that maps few
- * chunks wants all of the chunk. It would otherwise follow the kernel's read-ahead, in requests of
- * 128 KiB, for each of its own reads of the file makes the kernel read on. */
+ * chunks wants all of the chunk. Otherwise each of its reads of the file would make the kernel read
+ * further ahead, and the scan would follow that in requests of 128 KiB. */
 static void widen_to_scan(struct store *store, uint64_t chunk, uint64_t *first, uint64_t *end)
 {
 	if (!scan_share(store))

@@ -337,7 +337,7 @@ static void scan_of_leaves_when_it_has_overtaken_its_look_ahead_then_the_same(vo
 	cursor_leave(&scan.cursor);
 }
 
-/* The page where the look-ahead stands has left memory when that goes on. */
+/* When the look-ahead goes on, the page that it wants next has left memory. */
 static void
 scan_when_it_has_overtaken_its_look_ahead_in_little_memory_then_that_catches_up(void **state)
 {
