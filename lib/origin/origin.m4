@@ -31,6 +31,7 @@ AS_IF([test "x$with_origin" != xdlopen], [
 			'int lmdbio_orig_mdb_env_create(void **);' \
 			'int lmdbio_orig_open(void) { return -1; }' \
 			'long lmdbio_orig_pread(void) { return -1; }' \
+			'int lmdbio_orig_fstatfs(void) { return -1; }' \
 			'void *lmdbio_orig_mmap(void) { return 0; }' \
 			'int lmdbio_orig_munmap(void) { return 0; }' \
 			'int lmdbio_orig_pthread_mutex_destroy(void) { return 0; }' \

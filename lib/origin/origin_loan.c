@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Receives the original's calls of open(2), pread(2), mmap(2), munmap(2) and
+/* Receives the original's calls of open(2), pread(2), fstatfs(2), mmap(2), munmap(2) and
  * pthread_mutex_destroy(3).
  *
  * lmdbio looks at a data file before the original may open it, and reads through a map of its own.
@@ -8,6 +8,10 @@
  * file that the original does not understand, it gets two meta pages in memory instead. No map
  * begins inside a page: that marks these pages when the original unmaps them, and makes madvise(2)
  * refuse them.
+ *
+ * The original asks for the file system and the kernel's release, because fdatasync(2) of kernels
+ * before 3.6 is wrong on ext3 and ext4 (mdb.c, BROKEN_FDATASYNC). A file opened for reading is never
+ * synced: it gets no answer, and asks no further.
  *
  * LMDB 0.9.26 to 0.9.31 destroy a lock file's mutexes when the last process closes it (ITS#9278;
  * 0.9.32 took it back, ITS#10095). A process that waits for the file's lock meanwhile takes the
@@ -23,6 +27,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef ORIGIN_LIBRARY
@@ -51,6 +56,7 @@ void origin_loan_end(void)
 
 int lmdbio_orig_open(const char *path, int flags, ...);
 ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset);
+int lmdbio_orig_fstatfs(int fd, struct statfs *st);
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset);
 int lmdbio_orig_munmap(void *address, size_t length);
@@ -94,6 +100,15 @@ ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset)
 		}
 	}
 	return pread(fd, buffer, length, offset);
+}
+
+int lmdbio_orig_fstatfs(int fd, struct statfs *st)
+{
+	if (!current)
+		return fstatfs(fd, st);
+	/* The original looks at the type, whatever the call returns. */
+	memset(st, 0, sizeof(*st));
+	return 0;
 }
 
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,

@@ -12,9 +12,8 @@ map=$out.names
 "$nm" --defined-only -g "$archive" |
 	awk 'NF == 3 && $3 !~ /^_GLOBAL_OFFSET_TABLE_$/ { print $3, "lmdbio_orig_" $3 }' | sort -u > "$map"
 test -s "$map"
-# Four calls of libc go through us (origin_loan.c), so that an environment is opened, read and mapped once;
-# a fifth so that no mutex of a lock file is destroyed.
-for name in stderr open pread mmap munmap pthread_mutex_destroy; do
+# These calls of libc go through us (origin_loan.c says why).
+for name in stderr open pread fstatfs mmap munmap pthread_mutex_destroy; do
 	echo "$name lmdbio_orig_$name" >> "$map"
 done
 "$objcopy" --redefine-syms="$map" "$archive" "$out"
