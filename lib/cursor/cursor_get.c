@@ -187,6 +187,39 @@ step_to_run(struct snapshot *snapshot, const uint8_t *reference, uint32_t data_s
 	return true;
 }
 
+/* Bytes of the largest value whose successor is prefetched. Scans of values of 196 KB are as fast
+ * without: the processor's own prefetch follows a program through them. */
+enum { AHEAD_MOST = 8 << 10 };
+
+/* Prefetches the first lines of the value to which the next step in this direction leads, if the
+ * value stands in an overflow run: the processor's own prefetch stops at the end of a page. A damaged
+ * number costs only time. Returns 0. Not inlined: inlined it makes scans of 100 bytes, which do
+ * without it, 3 % slower. */
+static __attribute__((noinline)) int prefetch_value(struct cursor *cursor, int by)
+{
+	enum { LINES = 4, LINE = 64 /* bytes */ };
+	const struct window_view *view = &cursor->snapshot->view;
+	const struct level *level = cursor_top(cursor);
+	unsigned next = level->index + (unsigned)by;
+	struct entry entry;
+	uintptr_t at;
+
+	if (next >= level->count ||
+	    !page_whole_entry(LAYOUT, level->page, cursor->page_size, next, &entry) ||
+	    !(entry.flags & ENTRY_BIG))
+		return 0;
+	at = (uintptr_t)view->base + (load64(entry.data) << view->page_shift);
+	for (unsigned i = 0; i < LINES; i++)
+		__builtin_prefetch((const void *)(at + (uintptr_t)i * LINE));
+	return 0;
+}
+
+enum step {
+	STEP_NONE, /* without a move: it is not that easy */
+	STEP_DONE,
+	STEP_TO_RUN, /* and the next value is worth a prefetch */
+};
+
 /* Entries that step_inside() leaves alone: keys with duplicates, and names of databases that end
  * with a byte which programs do not see. */
 #define STEP_APART (LAYOUT->name_end ? ENTRY_DUPS | ENTRY_SUBTREE : ENTRY_DUPS)
@@ -200,27 +233,27 @@ static inline __attribute__((always_inline)) bool is_inside(uint32_t at, uint32_
 }
 
 /* Steps within a leaf page of single values, as nearly all steps of a scan do. So the code is
- * written out, and only what the caller gets lives in memory. Returns false, without a move, if the
- * step is not that easy. */
-static inline __attribute__((always_inline)) bool
+ * written out, and only what the caller gets lives in memory. */
+static inline __attribute__((always_inline)) enum step
 step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 {
 	uint32_t size = cursor->page_size, offset, key_size, data_at, data_size, flags;
 	struct level *level;
 	const uint8_t *at;
+	enum step step = STEP_DONE;
 	unsigned next;
 
 	if (unlikely(cursor->state != CURSOR_PLACED || cursor->pace <= 1 ||
 		     cursor->forward != (by > 0)))
-		return false;
+		return STEP_NONE;
 	level = cursor_top(cursor);
 	next = level->index + (unsigned)by; /* a step back from entry 0 wraps to a number above
 					       the count */
 	if (unlikely(next >= level->count || level->flags & PAGE_LEAF2))
-		return false;
+		return STEP_NONE;
 	offset = page_offset(LAYOUT, level->page, next);
 	if (unlikely(offset < LAYOUT->least || offset > size - ENTRY_KEY))
-		return false;
+		return STEP_NONE;
 	at = level->page + offset;
 	key_size = load16(at + ENTRY_KEY_SIZE);
 	flags = load16(at + ENTRY_FLAGS);
@@ -228,16 +261,20 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	size -= ENTRY_KEY + offset;
 	data_at = entry_data_at(LAYOUT, key_size);
 	if (unlikely((!LAYOUT->odd && data_at > size) || flags & STEP_APART))
-		return false;
+		return STEP_NONE;
 	if (flags & ENTRY_BIG) {
 		if (unlikely(!is_inside(data_at, LAYOUT->reference, size)))
-			return false;
-		if (likely(data) &&
-		    !step_to_run(cursor->snapshot, at + ENTRY_KEY + data_at, data_size, data))
-			return false;
+			return STEP_NONE;
+		if (likely(data)) {
+			if (!step_to_run(cursor->snapshot, at + ENTRY_KEY + data_at, data_size,
+					 data))
+				return STEP_NONE;
+			if (data_size <= AHEAD_MOST && cursor->snapshot->view.prefetch_pays)
+				step = STEP_TO_RUN;
+		}
 	} else {
 		if (unlikely(!is_inside(data_at, data_size, size)))
-			return false;
+			return STEP_NONE;
 		if (likely(data)) {
 			snapshot_serve(cursor->snapshot, data_size);
 			data->mv_size = data_size;
@@ -250,7 +287,7 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 		key->mv_size = key_size;
 		key->mv_data = (void *)(uintptr_t)(at + ENTRY_KEY);
 	}
-	return true;
+	return step;
 }
 
 /* Readies a cursor after its transaction was renewed: LMDB lets it go on over the pages where it
@@ -345,11 +382,17 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 {
 	bool ready = likely(!cursor->duplicates && !cursor->snapshot->blocked &&
 			    cursor->serial == cursor->snapshot->serial);
+	enum step step = STEP_NONE;
+	int by = 1;
 
-	if (ready && op == MDB_NEXT && likely(step_inside(cursor, key, data, 1)))
+	if (ready && op == MDB_NEXT)
+		step = step_inside(cursor, key, data, 1);
+	if (ready && op == MDB_PREV)
+		step = step_inside(cursor, key, data, by = -1);
+	if (likely(step == STEP_DONE))
 		return 0;
-	if (ready && op == MDB_PREV && likely(step_inside(cursor, key, data, -1)))
-		return 0;
+	if (step == STEP_TO_RUN)
+		return prefetch_value(cursor, by);
 	return get_any(cursor, key, data, op);
 }
 

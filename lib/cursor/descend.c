@@ -232,6 +232,28 @@ static inline uint32_t edge_of(const struct cursor *cursor, const struct level *
 				 (cursor->page_size - 1);
 }
 
+/* Prefetches the page behind the one that a walk has reached: its header, and the entries with which
+ * the walk begins it. They stand from the end of the page downwards. */
+static inline __attribute__((always_inline)) void prefetch_sibling(const struct cursor *cursor,
+								   const struct level *parent,
+								   uint32_t edge, bool forward)
+{
+	enum { LINES = 8, LINE = 64 /* bytes */ }; /* 12 lines gain half as much, 20 nothing */
+	const struct window_view *view = &cursor->snapshot->view;
+	unsigned next = forward ? parent->index + 1u : parent->index - 1u;
+	uint64_t number;
+	uintptr_t at;
+
+	if (next >= parent->count ||
+	    !page_child(LAYOUT, parent->page, cursor->page_size, next, &number))
+		return;
+	at = (uintptr_t)view->base + (number << view->page_shift);
+	__builtin_prefetch((const void *)at);
+	at += forward ? edge + LINE : edge;
+	for (unsigned i = 0; i < LINES; i++, at = forward ? at - LINE : at + LINE)
+		__builtin_prefetch((const void *)at);
+}
+
 /* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first
  * level with a neighbour, and down again along the near edge. Returns MDB_NOTFOUND, without a move,
  * when there is none. */
@@ -272,6 +294,8 @@ int cursor_sibling(struct cursor *cursor, bool forward)
 		 * pages of a tree have it at the same offset. Processors drop a prefetch of a page
 		 * whose address they have not translated yet, but no load. */
 		(void)*(const volatile uint8_t *)(level->page + edge);
+		if (cursor->snapshot->view.prefetch_pays)
+			prefetch_sibling(cursor, level - 1, edge, forward);
 		return 0;
 	}
 	rc = MDB_CORRUPTED;

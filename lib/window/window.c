@@ -50,6 +50,20 @@ int window_may_be(const struct window *window, size_t length)
 	return 0;
 }
 
+/* Whether this processor's software prefetch is worth its time where some of the pages are not
+ * mapped yet. On an Intel Xeon (family 6, model 167) a new process's scan of values of 100 bytes has
+ * 1.15 times the rate with it, of 3 KB 1.08; later scans have 1.25 and 1.13. On an AMD EPYC (family
+ * 26) a new process's scan of 3 KB took 1.31 times the processor time with it, and later ones gained
+ * nothing. No other processor was measured. */
+static bool prefetch_pays(void)
+{
+#ifdef __x86_64__
+	return __builtin_cpu_is("intel");
+#else
+	return false;
+#endif
+}
+
 int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 		struct window_view *view)
 {
@@ -60,6 +74,7 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 		.pages = pages,
 		.limit = file_size >> window->page_shift,
 		.page_shift = window->page_shift,
+		.prefetch_pays = prefetch_pays(),
 	};
 	if (view->limit > pages)
 		view->limit = pages;

@@ -35,6 +35,7 @@ struct window_view {
 	uint64_t pages; /* below this number a page belongs to the snapshot */
 	unsigned page_shift;
 	bool nowait;                  /* missing bytes are EAGAIN; `wanted_...` tell which */
+	bool prefetch_pays;           /* also of pages that are perhaps not mapped */
 	struct store *store;          /* brings every page; NULL: at rest */
 	struct store *runs;           /* brings overflow runs, or NULL */
 	const _Atomic uint64_t *sure; /* blocks of `runs` that the program may touch; NULL: all */
