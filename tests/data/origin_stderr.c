@@ -8,12 +8,14 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 FILE *lmdbio_orig_stderr;
 
 int lmdbio_orig_open(const char *path, int flags, ...);
 ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset);
+int lmdbio_orig_fstatfs(int fd, struct statfs *st);
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset);
 int lmdbio_orig_munmap(void *address, size_t length);
@@ -38,6 +40,11 @@ int lmdbio_orig_open(const char *path, int flags, ...)
 ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset)
 {
 	return pread(fd, buffer, length, offset);
+}
+
+int lmdbio_orig_fstatfs(int fd, struct statfs *st)
+{
+	return fstatfs(fd, st);
 }
 
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
