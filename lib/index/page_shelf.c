@@ -3,6 +3,7 @@
  * so that no table of places is needed. */
 #include "index/page_shelf.h"
 
+#include "util/guarded.h"
 #include "util/whole.h"
 
 #include <errno.h>
@@ -74,12 +75,15 @@ void shelf_close(struct page_shelf *shelf)
 
 void shelf_extend(struct page_shelf *shelf, const char *directory, uint64_t most)
 {
+	struct guarded place;
+
 	if (!shelf->base || !shelf->gives_back || !limits_allow_file(shelf->length))
 		return;
 	shelf->filed = calloc(shelf->limit / 64 + 1, sizeof(*shelf->filed));
-	if (!shelf->filed)
+	if (!shelf->filed || guarded_open(&place, directory, true))
 		return;
-	shelf->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	shelf->fd = openat(place.fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	guarded_close(&place);
 	shelf->file_most = shelf->fd < 0 ? 0 : most;
 }
 

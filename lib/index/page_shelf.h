@@ -20,8 +20,9 @@ struct page_shelf;
 int shelf_open(struct page_shelf **shelf, const struct window_view *view, uint64_t most);
 void shelf_close(struct page_shelf *shelf);
 
-/* Adds an unnamed file in `directory`, of `most` bytes at most, for pages for which memory has no
- * room. If no file can be made, those pages are not kept. Call it before the first shelf_put(). */
+/* Adds an unnamed file in `directory`, which guarded_open() opens, of `most` bytes at most, for pages
+ * for which memory has no room. If no file can be made, those pages are not kept. Call it before the
+ * first shelf_put(). */
 void shelf_extend(struct page_shelf *shelf, const char *directory, uint64_t most);
 /* Return how many bytes of pages the file may take, and how many it holds. NULL: 0. */
 uint64_t shelf_file_room(const struct page_shelf *shelf);

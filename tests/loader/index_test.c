@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -262,6 +263,12 @@ static void shelf_when_it_has_a_file_then_pages_come_from_there(void **state)
 	assert_int_equal(shelf_file_room(shelf), 0);
 	assert_true(shelf_put(shelf, filed[0], page));
 	assert_false(shelf_put(shelf, filed[1], page));
+	shelf_close(shelf);
+	/* Other users may write there. */
+	assert_int_equal(chmod(opened.place.directory, 0777), 0);
+	assert_int_equal(shelf_open(&shelf, &snapshot->view, PAGE), 0);
+	shelf_extend(shelf, opened.place.directory, FILED * PAGE);
+	assert_int_equal(shelf_file_room(shelf), 0);
 	shelf_close(shelf);
 	opened_end(&opened);
 }
