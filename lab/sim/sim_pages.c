@@ -2,6 +2,8 @@
 /* Follows the faults of processes that map a file, page by page. */
 #include "sim_pages.h"
 
+#include "util/checked.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -45,17 +47,25 @@ static bool is_asked_for(const struct pages *pages, uint64_t page)
 	return pages->ready[page] < INFINITY;
 }
 
+/* Returns a number from 0 to 1 that is the same in each run. */
+static double chance_of(uint64_t event)
+{
+	return (double)(mix64(event) >> 11) * 0x1p-53;
+}
+
 /* Makes one request: storage serves them one after the other, and their latencies overlap. */
 static void request(struct pages *pages, uint64_t first, uint64_t n, double now)
 {
 	double bytes = (double)n * PAGES_SIZE;
 	double begin = now > pages->storage_free ? now : pages->storage_free;
+	double chance = chance_of(pages->requests);
+	double latency = pages->kernel.latency * (1 + pages->kernel.spread * (2 * chance - 1));
 
 	pages->storage_free = begin + bytes / pages->kernel.rate;
 	pages->requests++;
 	pages->bytes += bytes;
 	for (uint64_t i = first; i < first + n; i++)
-		pages->ready[i] = pages->storage_free + pages->kernel.latency;
+		pages->ready[i] = pages->storage_free + latency;
 }
 
 /* Requests the missing pages, each request as long as it may be. */
@@ -188,8 +198,11 @@ void pages_touch(struct pages *pages, struct pages_reader *reader, uint64_t page
 			read_ahead(pages, reader, page);
 	}
 	if (pages->ready[page] > reader->now) {
+		uint64_t event = reader->faults * pages->readers_n;
+
+		event += (uint64_t)(reader - pages->readers);
 		reader->waits++;
-		reader->now = pages->ready[page];
+		reader->now = pages->ready[page] + pages->kernel.late * chance_of(event);
 	}
 	if (pages->kernel.wakeup > 0 && !(pages->marked[page] & MARK_TAKEN))
 		wake(pages, reader);

@@ -23,7 +23,9 @@ struct pages_kernel {
 	uint32_t around; /* neighbours that a fault also maps if in memory; 1: none */
 	double fault;    /* seconds: a fault on a page in memory */
 	double wakeup;   /* seconds: each sleeping reader of the node, at each arriving page */
-	double latency;  /* seconds: a request to storage */
+	double latency;  /* seconds: a request to storage, on average */
+	double spread;   /* a request takes `latency` times 1 - spread to 1 + spread */
+	double late;     /* seconds: a reader that has waited goes on up to this much later */
 	double rate;     /* bytes a second that storage gives this node */
 };
 

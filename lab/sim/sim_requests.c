@@ -16,6 +16,11 @@ enum {
 	PAGES_MOST = 1 << 26,
 };
 
+/* Readers whose requests all take the same time, and that all go on at once, go in step: they send a
+ * fifth to a quarter fewer requests than real readers. */
+#define SPREAD 0.5  /* of a request's latency */
+#define LATE   1e-4 /* seconds */
+
 static uint32_t value_pages(const struct requests_job *job)
 {
 	return (uint32_t)((job->record_bytes + VALUE_HEAD + PAGES_SIZE - 1) / PAGES_SIZE);
@@ -70,6 +75,8 @@ static int by_pages(const struct requests_job *job, enum papers_way way, struct 
 		.around = AROUND,
 		.fault = 1e-6,
 		.latency = job->latency,
+		.spread = SPREAD,
+		.late = LATE,
 		.rate = job->rate / job->nodes,
 	};
 	struct stride_result result;

@@ -241,6 +241,31 @@ static void one_reader_takes_whole_windows(void **state)
 	assert_true(fabs((double)result.requests - pages / 32) <= 3);
 }
 
+/* Readers that share a page cache disturb each other's read-ahead more if they go out of step. The
+ * same job gives the same count each time. */
+static void readers_out_of_step_send_more_requests(void **state)
+{
+	struct pages_kernel in_step = linux_of(32), out = in_step;
+	struct stride stride = {.batch = 128,
+				.run = 64,
+				.batches = 90,
+				.value_pages = 1,
+				.leaf_records = 153,
+				.readers = 2,
+				.here = 2};
+	struct stride_result step, first, again;
+
+	(void)state;
+	out.spread = 0.5;
+	out.late = 1e-4;
+	assert_int_equal(stride_run(&stride, &in_step, &step), 0);
+	assert_int_equal(stride_run(&stride, &out, &first), 0);
+	assert_int_equal(stride_run(&stride, &out, &again), 0);
+	assert_true(first.requests > step.requests + step.requests / 10);
+	assert_int_equal(first.requests, again.requests);
+	assert_true(first.bytes == step.bytes);
+}
+
 static void strides_that_cannot_be_are_refused(void **state)
 {
 	struct pages_kernel kernel = linux_of(32);
@@ -272,6 +297,7 @@ int main(void)
 		cmocka_unit_test(storage_sends_what_each_way_needs),
 		cmocka_unit_test(nodes_use_each_record_once_between_them),
 		cmocka_unit_test(one_reader_takes_whole_windows),
+		cmocka_unit_test(readers_out_of_step_send_more_requests),
 		cmocka_unit_test(strides_that_cannot_be_are_refused),
 	};
 
