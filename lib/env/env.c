@@ -234,6 +234,7 @@ static bool staged_take(MDB_env *env, const char *path, int *fd)
 				 env->origin->call.mdb_strerror(rc));
 		return false;
 	}
+	env->original = original.identity;
 	env_file_replaced(env, *fd, &original.identity);
 	*fd = copy;
 	return true;

@@ -108,6 +108,7 @@ struct MDB_env {
 	_Atomic unsigned generation; /* the process (see fork.c) that opened `orig` */
 	char *path;          /* absolute, for opening again in a forked child */
 	char *staged;        /* the staged copy that stands in for the data file, or NULL */
+	struct identity original; /* of the data file or container that a staged copy replaces */
 	char *named;         /* the path that the program gave, if `orig` has another one */
 	/* Set before the environment is opened: */
 	char *node; /* in place of LMDBIO_NODE, or NULL */
