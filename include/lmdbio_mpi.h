@@ -57,18 +57,19 @@ struct lmdbio_mpi_index;
 /* Numbers the records of a database. Rank 0 reads the branch pages of its tree, and each rank a
  * share of the leaf pages. No rank reads values outside of the tree.
  *   comm      its ranks take part
- *   path      an environment's directory, its data file, or a container: the same on all ranks
+ *   path      an environment's directory, its data file, or a container: the same data on all
+ *             ranks, as for lmdbio_mpi_loader_open()
  *   database  its name; NULL: the main one
  *   index     set to the index; NULL after an error
  * Collective: yes, over comm.
  * Threads: as lmdbio_mpi_stage().
  * Lifetime: the index is the caller's, until lmdbio_mpi_index_close(). The index belongs to the
  * snapshot that was the newest during the call, and does not change.
- * Returns, the same on all ranks: 0; EINVAL; MDB_NOTFOUND (no such database); ESTALE (a writer has
- * committed meanwhile, or ranks see different files; call again); ENOTSUP (lmdbio is disabled);
- * MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or the database has another number of
- * records than it says); ENOMEM; another errno or code of mdb_env_open() or of a read; EIO
- * (MPI). */
+ * Returns, the same on all ranks: 0; EINVAL; MDB_NOTFOUND (no such database); ESTALE (ranks see
+ * different data, or the file has changed meanwhile: then call again); ENOTSUP (lmdbio is
+ * disabled); MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or the database has another
+ * number of records than it says); ENOMEM; another errno or code of mdb_env_open() or of a read;
+ * EIO (MPI). */
 int lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 			  struct lmdbio_mpi_index **index);
 
@@ -132,7 +133,10 @@ int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
  * by sessions and exits with a status other than 0.
  *   comm     its ranks take part
  *   loader   set to this rank's; NULL after an error
- *   path     as for lmdbio_loader_open(): the same data on all ranks, though each may read a copy
+ *   path     as for lmdbio_loader_open(): the same data on all ranks, though each may read a copy.
+ *            If the ranks open neither one file nor staged copies of one file, each rank reads
+ *            1,024 pieces of 4 KiB of its file, and the ranks compare these. They compare
+ *            containers by checksums
  *   flags    as for lmdbio_loader_open()
  *   name     of the database, NULL: the main one
  *   options  copied; `ranks` and `rank` are ignored. Seed, batch, order, tail, shares, block,
@@ -144,8 +148,9 @@ int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
  * Lifetime: each rank closes its loader by lmdbio_loader_close(), in its own time; the caller may
  * free the communicator at once.
  * Returns, the same on all ranks: 0; EINVAL (options that make no sense, or differ between ranks);
- * ESTALE (ranks see different data); ENOTSUP (the program has no liblmdb.so.0 of this lmdbio, or
- * the environment is forwarded to the original); EIO (MPI); or as lmdbio_loader_open(). */
+ * ESTALE (ranks see different data, or the file has changed meanwhile: then call again); ENOTSUP
+ * (the program has no liblmdb.so.0 of this lmdbio, or the environment is forwarded to the
+ * original); EIO (MPI); or as lmdbio_loader_open(). */
 int lmdbio_mpi_loader_open(MPI_Comm comm, struct lmdbio_loader **loader, const char *path,
 			   unsigned flags, const char *name,
 			   const struct lmdbio_loader_options *options);

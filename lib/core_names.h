@@ -144,7 +144,6 @@
 #pragma redefine_extname loader_done lmdbio_core_loader_done
 #pragma redefine_extname loader_epoch lmdbio_core_loader_epoch
 #pragma redefine_extname loader_hurry lmdbio_core_loader_hurry
-#pragma redefine_extname loader_identify lmdbio_core_loader_identify
 #pragma redefine_extname loader_lends lmdbio_core_loader_lends
 #pragma redefine_extname loader_next lmdbio_core_loader_next
 #pragma redefine_extname loader_next_within lmdbio_core_loader_next_within

@@ -100,17 +100,6 @@ uint64_t loader_unshelve(struct lmdbio_loader *loader, uint64_t first, uint64_t 
 /* Frees the whole shelf. While `prepare` runs. */
 void loader_shelf_close(struct lmdbio_loader *loader);
 
-/* Identifies a data set: the same on all ranks that look at it, even if each has a copy. */
-struct loader_identity {
-	struct identity content; /* content form */
-	uint64_t root, entries;  /* of the tree */
-	uint64_t page_size;      /* bytes */
-	uint64_t root_hash;      /* XXH3-64 of the root page; 0: the tree is empty */
-};
-
-int loader_identify(const MDB_txn *txn, const struct tree *tree,
-		    struct loader_identity *identity);
-
 /* Returns how random an order is that shuffles the records in groups of `group` neighbours, from 0
  * to 1 (a full shuffle): see loader_report.c. */
 double quality_groups(uint64_t records, uint64_t group);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a run of neighbouring records for a tier that keeps them, and tells two ranks whether they
- * look at the same data. A leaf on the loader's shelf is not read.
+/* Reads a run of neighbouring records for a tier that keeps them. A leaf on the loader's shelf is
+ * not read.
  *
  * The job as a whole reads a run once, so a read brings nothing else. Records beside it belong to
  * another run, and the pages of the tree in between have been read before the values. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
-#include "util/hash.h"
-#include "window/window.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -209,25 +207,4 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, const _At
 	run_end(loader);
 	free(parts);
 	return 0;
-}
-
-int loader_identify(const MDB_txn *txn, const struct tree *tree, struct loader_identity *identity)
-{
-	struct snapshot snapshot = txn->snapshot;
-	const uint8_t *page;
-	int rc = 0;
-
-	*identity = (struct loader_identity){
-		.content = identity_content(&txn->identity),
-		.root = tree->record.root,
-		.entries = tree->record.entries,
-		.page_size = snapshot.page_size,
-	};
-	/* The keys in the root page are seldom those of another data set. */
-	if (tree->record.root < snapshot.view.limit) {
-		rc = window_pages(&snapshot.view, tree->record.root, 1, &page);
-		if (!rc)
-			identity->root_hash = hash_bytes(page, snapshot.page_size);
-	}
-	return rc;
 }

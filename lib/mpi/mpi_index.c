@@ -6,7 +6,7 @@
 #include "mpi/rank_shares.h"
 #include "mpi/mpi_error.h"
 #include "env/staged.h"
-#include "loader/batch_loader.h"
+#include "mpi/mpi_same.h"
 #include "mpi/mpi_wait.h"
 
 #include <errno.h>
@@ -39,23 +39,6 @@ static int broadcast(MPI_Comm comm, void *bytes, uint64_t length, int from)
 		rc = mpi_bcast(at, (int)n, MPI_BYTE, from, comm);
 	}
 	return mpi_error_code(rc);
-}
-
-/* What all ranks must see alike. The file is not a part of it, because each node may have a staged
- * copy. */
-struct seen {
-	struct loader_identity data;
-	uint64_t metas; /* as in struct identity */
-};
-
-/* Returns 0 if all ranks look at the same bytes, else ESTALE; or the errno of this rank's read. */
-static int same_snapshot(MPI_Comm comm, const MDB_txn *txn, const struct tree *tree)
-{
-	struct seen mine = {.metas = txn->identity.metas};
-	int rc = loader_identify(txn, tree, &mine.data),
-	    same = mpi_same(comm, &mine, sizeof(mine), ESTALE);
-
-	return rc ? rc : same;
 }
 
 /* Reads the numbers of all leaf pages in rank 0, and sends them to all ranks. The code is
@@ -263,8 +246,7 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 		rc = transaction_open(path, database, &env, &txn, &tree);
 	rc = mpi_agree(own, rc, NULL);
 	if (!rc)
-		rc = same_snapshot(own, txn, &tree);
-	rc = mpi_agree(own, rc, NULL);
+		rc = mpi_same_data(own, txn, &tree);
 	if (!rc)
 		rc = mpi_index_build(own, &txn->snapshot, &tree, NULL, &index->index);
 	if (!rc)

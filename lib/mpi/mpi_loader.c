@@ -12,6 +12,7 @@
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_index.h"
 #include "mpi/mpi_job.h"
+#include "mpi/mpi_same.h"
 #include "mpi/mpi_wait.h"
 #include "origin/origin_find.h"
 #include "util/log.h"
@@ -67,16 +68,14 @@ static int lent_tell(const struct opening *opening, struct lmdbio_loader *loader
 static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, struct tree *tree)
 {
 	struct opening *opening = context;
-	struct loader_identity identity = {.root = 0};
 	struct loader_sizes sizes = loader_sizes(loader);
 	struct record_index *index = NULL;
 	int packed = txn->env->packed != NULL, any = 0, rc;
 
 	if (packed)
 		opening->piece = txn->env->packed->store.piece;
-	rc = agree(opening, loader_identify(txn, tree, &identity));
-	if (!rc)
-		rc = same_on_all(opening, &identity, sizeof(identity), ESTALE);
+	rc = mpi_same_data(opening->place.all, txn, tree);
+	opening->agreed |= rc != 0;
 	if (!rc)
 		rc = agree(opening, mpi_error_code(mpi_allreduce(&packed, &any, 1, MPI_INT, MPI_MAX,
 								 opening->place.all)));

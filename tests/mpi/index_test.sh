@@ -9,7 +9,7 @@
 # shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
 . "$top_srcdir/tests/slowfs/slowfs_lib.sh"
 mpi_require
-need flock
+need flock python3
 call=$top_builddir/tests/mpi/index_call
 testdb=$top_builddir/tests/data/lmdbio-testdb
 cd "$scratch"
@@ -61,6 +61,23 @@ mkdir other
 rc=0
 mpi_job 1 2 "$call" plain : -n 1 -wdir "$PWD/other" "$call" plain > out 2> err < /dev/null || rc=$?
 judge index_of_other_data_on_a_rank_is_ESTALE_on_all_ranks all_say 'error 116'
+# Nor are those that differ in values alone, which no rank reads to number the records. Other copies are.
+mkdir one twin copy
+"$top_builddir/tests/stores/stores_make" one 100 20000
+cp -p one/data.mdb twin
+cp one/data.mdb copy
+python3 "$top_srcdir/tests/data/other_values.py" twin/data.mdb
+touch -r one/data.mdb twin/data.mdb
+touch -d '2024-05-06 07:08:09' copy/data.mdb
+for n in 2 4; do
+	for last in twin copy; do
+		ranks=$n rc=0
+		mpi_job $((n - 1)) $n "$call" one : -n 1 "$call" $last > out 2> err < /dev/null || rc=$?
+		[ $last = copy ] || judge "index_of_a_twin_on_one_of_${n}_ranks_is_ESTALE_on_all_ranks" all_say 'error 116'
+		[ $last = twin ] || judge "index_of_a_copy_on_one_of_${n}_ranks_is_the_serial_one" \
+			all_say '[1-9][0-9]* records, 0 differences'
+	done
+done
 
 # --- what numbering asks of storage ---
 if (slowfs_require) > /dev/null; then
