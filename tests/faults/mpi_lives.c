@@ -37,7 +37,8 @@ enum {
 extern const struct mpi_module lmdbio_mpi_module;
 
 static struct {
-	struct place place, large;
+	struct place place, large, copy;
+	bool copies; /* the last rank opens the copy */
 	char scratch[200], disk[RANKS][220], names[RANKS][40];
 	struct lmdbio_loader_options options;
 	bool on_disk;
@@ -66,6 +67,11 @@ static bool is_code(int rc)
 
 /* ---- loaders and indexes ---- */
 
+static const char *directory_of(int rank)
+{
+	return (job.copies && rank == RANKS - 1 ? &job.copy : &job.place)->directory;
+}
+
 static void rank_loads(void *context, int rank)
 {
 	struct lmdbio_loader_options options = job.options;
@@ -76,7 +82,7 @@ static void rank_loads(void *context, int rank)
 	(void)context;
 	if (job.on_disk)
 		options.stage_dir = job.disk[rank];
-	outcome->opened = lmdbio_mpi_loader_open(sim_comm(rank), &loader, job.place.directory, 0,
+	outcome->opened = lmdbio_mpi_loader_open(sim_comm(rank), &loader, directory_of(rank), 0,
 						 NULL, &options);
 	if (outcome->opened)
 		return;
@@ -90,7 +96,7 @@ static void rank_loads(void *context, int rank)
 static void rank_indexes(void *context, int rank)
 {
 	(void)context;
-	job_read_index(sim_comm(rank), job.place.directory, &job.ranks[rank]);
+	job_read_index(sim_comm(rank), directory_of(rank), &job.ranks[rank]);
 }
 
 /* The services of all ranks end, however their loaders did. */
@@ -191,6 +197,14 @@ static void live_loading_on_disks(void)
 static void live_indexing(void)
 {
 	together(rank_indexes);
+}
+
+/* The ranks compare their files before they read from each other. */
+static void live_indexing_copies(void)
+{
+	job.copies = true;
+	together(rank_indexes);
+	job.copies = false;
 }
 
 /* ---- servers ---- */
@@ -329,6 +343,7 @@ const struct life *lives_number(unsigned number)
 		{"loading opportunely", live_loading_opportunely},
 		{"loading on disks", live_loading_on_disks},
 		{"indexing", live_indexing},
+		{"indexing copies", live_indexing_copies},
 		{"serving", live_serving},
 	};
 
@@ -338,6 +353,7 @@ const struct life *lives_number(unsigned number)
 void lives_begin(void)
 {
 	const char *base = getenv("TMPDIR");
+	char command[600];
 
 	setenv("MPIR_CVAR_NUM_CLIQUES", "2", 1);
 	snprintf(job.scratch, sizeof(job.scratch), "%.150s/lmdbio-job.XXXXXX",
@@ -351,6 +367,10 @@ void lives_begin(void)
 	}
 	place_make(&job.place);
 	place_put_records(&job.place, RECORDS, JOB_VALUE, job_value_make);
+	place_make(&job.copy);
+	snprintf(command, sizeof(command), "cp '%s' '%s'", job.place.data, job.copy.data);
+	if (system(command))
+		abort();
 	place_make(&job.large);
 	place_put_records(&job.large, LARGE_RECORDS, LARGE_VALUE, large_make);
 }
@@ -365,5 +385,6 @@ void lives_over(void)
 	sim_begin(1);
 	sim_program_ends(); /* at exit no service is waited for in vain */
 	place_remove(&job.place);
+	place_remove(&job.copy);
 	place_remove(&job.large);
 }

@@ -33,12 +33,20 @@
 
 #include <cmocka.h>
 
-enum { RANKS = JOB_RANKS, RECORDS = 400, EACH = 3, WIRE_MOST = 2, PATIENCE = 20000 /* ms */ };
+enum {
+	RANKS = JOB_RANKS,
+	RECORDS = 400,
+	EACH = 3,
+	WIRE_MOST = 2,
+	WAITS_MOST = 90,
+	PATIENCE = 20000 /* ms */
+};
 
 int __real_nanosleep(const struct timespec *pause, struct timespec *left);
 
 static struct {
-	struct place place;
+	struct place place, copy;
+	const struct place *last; /* what the last rank opens */
 	unsigned threads; /* without those of the ranks */
 	struct outcome ranks[RANKS];
 } test;
@@ -68,7 +76,8 @@ static void rank_indexes(void *context, int rank)
 {
 	(void)context;
 	test.ranks[rank] = (struct outcome){0};
-	job_read_index(sim_comm(rank), test.place.directory, &test.ranks[rank]);
+	job_read_index(sim_comm(rank), (rank == RANKS - 1 ? test.last : &test.place)->directory,
+		       &test.ranks[rank]);
 }
 
 /* Whether the services of all ranks end, whatever their loaders returned. */
@@ -156,6 +165,12 @@ static unsigned most(const struct mpi_site *site)
 						     : UINT_MAX; /* wire_test covers more */
 }
 
+/* When the last wait of all fails, no rank can tell another: an index over copies has 96. */
+static unsigned most_over_copies(const struct mpi_site *site)
+{
+	return strcmp(site->call, "MPI_Test") ? UINT_MAX : WAITS_MOST;
+}
+
 /* These jobs reach no other sites. */
 static bool is_met(const struct mpi_site *site)
 {
@@ -167,15 +182,15 @@ static bool is_met(const struct mpi_site *site)
 	return met;
 }
 
-static void calls_fail(void (*run)(void *, int))
+static void calls_fail(void (*run)(void *, int), unsigned (*most_of)(const struct mpi_site *))
 {
-	static const struct mpi_sweep sweep = {.run = job_run,
-					       .is_met = is_met,
-					       .most = most,
-					       .each = EACH,
-					       .faster = 1,
-					       .once = true,
-					       .ever = true};
+	const struct mpi_sweep sweep = {.run = job_run,
+					.is_met = is_met,
+					.most = most_of,
+					.each = EACH,
+					.faster = 1,
+					.once = true,
+					.ever = true};
 	unsigned bad = 0;
 	bool failed;
 
@@ -188,13 +203,21 @@ static void calls_fail(void (*run)(void *, int))
 static void call_when_it_fails_in_a_loader_of_all_ranks_then_records_are_right_or_it_is_told(void **state)
 {
 	(void)state;
-	calls_fail(rank_loads);
+	calls_fail(rank_loads, most);
 }
 
 static void call_when_it_fails_in_an_index_of_all_ranks_then_it_is_right_or_told(void **state)
 {
 	(void)state;
-	calls_fail(rank_indexes);
+	calls_fail(rank_indexes, most);
+}
+
+static void call_when_it_fails_in_an_index_over_copies_then_it_is_right_or_told(void **state)
+{
+	(void)state;
+	test.last = &test.copy;
+	calls_fail(rank_indexes, most_over_copies);
+	test.last = &test.place;
 }
 
 static void service_when_a_rank_has_no_thread_for_it_then_all_are_told(void **state)
@@ -268,13 +291,18 @@ static struct origin_front front;
 
 static int set_begin(void **state)
 {
+	char command[600];
+
 	(void)state;
 	setenv("MPIR_CVAR_NUM_CLIQUES", "2", 1);
 	origin_front_come(&front);
 	test.threads = job_threads();
 	place_make(&test.place);
 	place_put_records(&test.place, RECORDS, JOB_VALUE, job_value_make);
-	return 0;
+	test.last = &test.place;
+	place_make(&test.copy);
+	snprintf(command, sizeof(command), "cp '%s' '%s'", test.place.data, test.copy.data);
+	return system(command);
 }
 
 static int set_end(void **state)
@@ -284,6 +312,7 @@ static int set_end(void **state)
 	sim_program_ends(); /* exit() waits for no service in vain */
 	origin_front_go(&front);
 	place_remove(&test.place);
+	place_remove(&test.copy);
 	return 0;
 }
 
@@ -292,6 +321,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			call_when_it_fails_in_an_index_of_all_ranks_then_it_is_right_or_told),
+		cmocka_unit_test(
+			call_when_it_fails_in_an_index_over_copies_then_it_is_right_or_told),
 		cmocka_unit_test(
 			call_when_it_fails_in_a_loader_of_all_ranks_then_records_are_right_or_it_is_told),
 		cmocka_unit_test(service_when_a_rank_has_no_thread_for_it_then_all_are_told),
