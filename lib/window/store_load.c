@@ -241,8 +241,10 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	}
 	if (how->guess && how->widen == ARENA_BLOCK && widen < ARENA_CHUNK && !how->large &&
 	    !is_shown(store, chunk) && passes_pages(store)) {
-		arena_pieces_add(store->arena, chunk,
-				 widen > ARENA_BLOCK ? widen / ARENA_BLOCK : last - first);
+		/* Processes that wait for the same bytes at once are one read. */
+		if (!is_cached_beneath(store, first * ARENA_BLOCK, (last - first) * ARENA_BLOCK))
+			arena_pieces_add(store->arena, chunk,
+					 widen > ARENA_BLOCK ? widen / ARENA_BLOCK : last - first);
 		return PLAN_PASS;
 	}
 	if (is_served(store, chunk, last - first, how, widen)) {
