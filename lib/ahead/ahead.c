@@ -196,7 +196,8 @@ static enum store_plan part_plan(struct ahead *ahead, uint64_t offset, uint64_t 
 static void range_start(struct ahead *ahead, struct wanted_range range, bool again, unsigned depth,
 			bool *there)
 {
-	unsigned flags = (again ? PLAN_AGAIN : 0) | (range.unmapped ? PLAN_UNMAPPED : 0);
+	unsigned flags = (again ? PLAN_AGAIN : 0) | (range.unmapped ? PLAN_UNMAPPED : 0) |
+			 (range.for_others ? PLAN_ANNOUNCED : 0);
 	struct flight *flight = NULL;
 
 	while (range.length && ahead->idle && ahead->in_flight < depth &&

@@ -520,15 +520,27 @@ void arena_unreserve(struct arena *arena, uint64_t blocks)
 		give_back(arena, blocks);
 }
 
-void arena_touch(struct arena *arena, uint64_t chunk)
+/* Stamps a chunk as used when the clock will have gone on by so much. */
+static void stamp(struct arena *arena, uint64_t chunk, uint32_t later)
 {
 	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
+	uint32_t now = atomic_load_explicit(&arena->head->clock, memory_order_relaxed);
 
 	if (group)
-		atomic_store_explicit(
-			&group->stamps[chunk % ARENA_GROUP],
-			atomic_load_explicit(&arena->head->clock, memory_order_relaxed),
-			memory_order_relaxed);
+		atomic_store_explicit(&group->stamps[chunk % ARENA_GROUP], now + later,
+				      memory_order_relaxed);
+}
+
+void arena_touch(struct arena *arena, uint64_t chunk)
+{
+	stamp(arena, chunk, 0);
+}
+
+void arena_expect(struct arena *arena, uint64_t chunk, uint64_t length)
+{
+	uint64_t reads = arena_budget(arena) / length;
+
+	stamp(arena, chunk, reads < INT32_MAX / 2 ? (uint32_t)reads : INT32_MAX / 2);
 }
 
 bool arena_pressed(const struct arena *arena)

@@ -213,6 +213,7 @@ struct store_load {
 	bool shown;     /* the window shows the arena there: the page cache was not asked */
 	bool guessed;   /* the read counts as a piece of the chunk (widen_guess()) */
 	bool unmapped;  /* it was planned with PLAN_UNMAPPED */
+	bool announced; /* ... with PLAN_ANNOUNCED */
 };
 
 enum store_plan {
@@ -485,8 +486,9 @@ int store_read(struct store *store, void *buffer, uint64_t offset, size_t length
 enum plan_flag {
 	PLAN_AGAIN =
 		1, /* the last answer was PLAN_BUSY, and the page cache need not be asked again */
-	PLAN_UNMAPPED = 2, /* the caller looks at copies alone: the bytes may stay unmapped until
+	PLAN_UNMAPPED = 2,  /* the caller looks at copies alone: the bytes may stay unmapped until
 			      the program asks for them */
+	PLAN_ANNOUNCED = 4, /* a program has said that it, or another one, will read the bytes */
 };
 
 /* For a caller that must not wait: what to do about the first part of the range, at most up to the

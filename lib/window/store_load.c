@@ -283,6 +283,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	load->blocks = n;
 	load->guessed = how->guess;
 	load->unmapped = how->unmapped;
+	load->announced = how->announced;
 	if (how->guess) {
 		load->wanted = offset;
 		load->wanted_end = end < load->wanted_end ? end : load->wanted_end;
@@ -326,7 +327,8 @@ enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *lengt
 {
 	struct plan_how how = {.widen = widen_ahead(store),
 			       .again = flags & PLAN_AGAIN,
-			       .unmapped = flags & PLAN_UNMAPPED};
+			       .unmapped = flags & PLAN_UNMAPPED,
+			       .announced = flags & PLAN_ANNOUNCED};
 	enum store_plan plan;
 
 	pthread_mutex_lock(&store->lock);
@@ -480,6 +482,8 @@ void arena_land(struct store *store, const struct store_load *load, int error)
 		return;
 	}
 	arena_publish(load->arena, first, end - first);
+	if (load->announced)
+		arena_expect(load->arena, load->chunk, load->length);
 	if (load->arena == store->arena)
 		set_own(store, load->chunk);
 	if (load->arena != store->arena || !atomic_load(&store->enabled) ||
@@ -491,9 +495,11 @@ void arena_land(struct store *store, const struct store_load *load, int error)
 	fresh = fresh && arena_pin(load->arena, load->chunk);
 	arena_release(load->arena, load->chunk);
 	/* Page-table entries of a chunk that shows the file would make the kernel read the file. */
-	if ((fresh || is_shown(store, load->chunk)) && chunk_show(store, load->chunk, first, end))
+	if ((fresh || is_shown(store, load->chunk)) && chunk_show(store, load->chunk, first, end)) {
+		if (!fresh) /* what has landed in it is wanted, though the chunk is old */
+			store_use(store, store->file.base + load->offset);
 		map_landed(store, load);
-	else if (fresh)
+	} else if (fresh)
 		arena_unpin(load->arena, load->chunk);
 	stats_add(STATS_HITS_ARENA_OWN, 1);
 }

@@ -17,6 +17,7 @@ struct plan_how {
 	bool again;             /* PLAN_AGAIN */
 	bool passed_on;         /* into the page cache, for other processes */
 	bool unmapped;          /* PLAN_UNMAPPED */
+	bool announced;         /* PLAN_ANNOUNCED */
 };
 
 /* What each kind of store does in its own way. All else is the same for all kinds.
