@@ -120,6 +120,18 @@ int snapshot_state(const MDB_env *env, uint64_t *state)
 	return rc;
 }
 
+/* Whether another file's bytes have replaced the file's own since the transaction's last look, by
+ * what the map shows of both meta pages: an arena has the old bytes still. */
+static inline bool is_rewritten(const MDB_txn *txn)
+{
+	const MDB_env *env = txn->env;
+
+	return env->stored && !env->packed && !store_shows_file(&env->store) &&
+	       txn->identity.metas != identity_metas(meta_at(&env->window, 0, env->format),
+						     meta_at(&env->window, 1, env->format),
+						     META_END);
+}
+
 /* Looks at the file, but not again for the same snapshot in the same tick of the kernel's clock:
  * the system call takes longer than all the rest of beginning a transaction. Opening has looked for
  * the snapshot that it found. */
@@ -129,7 +141,7 @@ static inline int file_look(MDB_txn *txn, size_t id)
 	uint64_t now = clock_coarse();
 	int rc;
 
-	if (txn->looked_at == now && txn->identity.snapshot == id)
+	if (txn->looked_at == now && txn->identity.snapshot == id && !is_rewritten(txn))
 		return 0;
 	txn->looked_at = 0;
 	if (env->seen.at == now && env->seen.snapshot == id)

@@ -181,6 +181,26 @@ static void file_is_overwritten_next_transaction_sees_its_bytes(void **state)
 	env_close(env);
 }
 
+/* In one tick of the clock the library does not ask for the status again: the meta pages show it. */
+static void file_is_overwritten_within_a_tick_next_transaction_sees_its_bytes(void **state)
+{
+	enum { MAP_SIZE_AT = 32 }; /* in a meta page */
+	struct fixture *f = *state;
+	MDB_env *env = own_open(&f->place, 0, 0);
+	struct stat before;
+	uint8_t *bytes = take_bytes(f, &before);
+
+	assert_true(is_all(env, 'a'));
+	assert_non_null(env->store.arena);
+	change_values(bytes, before.st_size, f->now, f->now + 1);
+	f->now++;
+	bytes[MAP_SIZE_AT + 4]++; /* another data set has other meta pages */
+	put_bytes(f, bytes, &before);
+	((MDB_txn *)env->spare)->looked_at = clock_coarse();
+	assert_true(is_all(env, f->now));
+	env_close(env);
+}
+
 static void file_is_as_it_was_environments_share_its_arena(void **state)
 {
 	struct fixture *f = *state;
@@ -296,6 +316,9 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(file_is_overwritten_next_transaction_sees_its_bytes,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			file_is_overwritten_within_a_tick_next_transaction_sees_its_bytes, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(file_is_as_it_was_environments_share_its_arena,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
