@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks how many of other nodes' chunks a served node still finds when it reads a file, or a part
- * of one, again and again that is larger than its room.
+/* Checks which chunks stay in memory: of other nodes' chunks those that a served node finds again when
+ * it reads more than it has room for, and chunks that are expected to be used.
  *
  * The data set need not exist, because no process reads it.
  */
@@ -174,6 +174,38 @@ static void share_when_there_is_much_room_then_a_quarter_of_it(void **state)
 	assert_int_equal(arena_share(arena), ((MUCH - KEEPS) / 4 - 4) * (uint64_t)ARENA_CHUNK);
 }
 
+static void reserve_when_a_chunk_is_expected_then_what_was_used_goes(void **state)
+{
+	enum { ROOM = 4, FIRST = 20 };
+	struct identity other = {
+		.device = 7, .inode = identity.inode + 1, .size = CHUNKS * (uint64_t)ARENA_CHUNK};
+	struct arena_options options = {
+		.budget = ROOM * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena *arena;
+	const char *why;
+	uint64_t chunk;
+
+	(void)state;
+	assert_int_equal(arena_open(&arena, &other, &options, &why), 0);
+	arena_expect(arena, UINT64_MAX, 1);
+	for (chunk = FIRST; chunk < FIRST + ROOM; chunk++)
+		bring(arena, chunk);
+	arena_expect(arena, FIRST, ARENA_CHUNK);
+	for (chunk = FIRST + 1; chunk < FIRST + ROOM; chunk++)
+		arena_touch(arena, chunk);
+	for (; chunk < FIRST + 2 * ROOM - 1; chunk++) {
+		bring(arena, chunk);
+		assert_true(is_there(arena, FIRST));
+	}
+	for (unsigned i = 1; i < ROOM; i++)
+		assert_false(is_there(arena, FIRST + i));
+	/* Nothing has used the chunk: it goes when as much has come as memory holds. */
+	for (; chunk < FIRST + 4 * ROOM; chunk++)
+		bring(arena, chunk);
+	assert_false(is_there(arena, FIRST));
+	arena_close(arena);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -185,6 +217,7 @@ int main(void)
 		SERVED(reserve_when_all_else_is_pinned_then_what_stayed_goes),
 		SERVED(share_when_served_then_leaves_what_stays_its_room),
 		SERVED(share_when_there_is_much_room_then_a_quarter_of_it),
+		cmocka_unit_test(reserve_when_a_chunk_is_expected_then_what_was_used_goes),
 	};
 
 	alarm(300); /* a hang counts as a failure */

@@ -274,31 +274,6 @@ static void reserve_when_full_then_the_longest_unused_goes(void **state)
 	close_reader(&reader);
 }
 
-static void reserve_when_a_chunk_is_expected_then_what_was_used_goes(void **state)
-{
-	struct reader reader = open_reader(4);
-	uint64_t chunk;
-
-	(void)state;
-	arena_expect(reader.arena, UINT64_MAX, 1);
-	for (chunk = 0; chunk < 4; chunk++)
-		load(&reader, chunk);
-	arena_expect(reader.arena, 0, ARENA_CHUNK);
-	for (chunk = 1; chunk < 4; chunk++)
-		arena_touch(reader.arena, chunk);
-	for (chunk = 20; chunk < 23; chunk++) {
-		load(&reader, chunk);
-		assert_true(is_present(reader.arena, 0));
-	}
-	for (chunk = 1; chunk < 4; chunk++)
-		assert_false(is_present(reader.arena, chunk));
-	/* Nothing has used the chunk: it goes when as much has come as memory holds. */
-	for (; chunk < 12; chunk++)
-		load(&reader, chunk);
-	assert_false(is_present(reader.arena, 0));
-	close_reader(&reader);
-}
-
 static void reserve_when_some_is_read_ahead_then_what_was_used_goes(void **state)
 {
 	struct reader reader = open_reader(8);
@@ -585,7 +560,6 @@ int main(void)
 		cmocka_unit_test(read_when_it_fails_then_its_memory_goes),
 		cmocka_unit_test(progress_when_the_holder_publishes_elsewhere_then_moves),
 		cmocka_unit_test(reserve_when_full_then_the_longest_unused_goes),
-		cmocka_unit_test(reserve_when_a_chunk_is_expected_then_what_was_used_goes),
 		cmocka_unit_test(reserve_when_some_is_read_ahead_then_what_was_used_goes),
 		cmocka_unit_test(reserve_when_all_is_pinned_then_refused_and_pressed),
 		cmocka_unit_test(reserve_when_chunks_are_claimed_then_they_stay),
