@@ -392,44 +392,6 @@ static void file_that_served_for_want_of_a_map_then_pointers_stay_right(void **s
 	store_leave(store);
 }
 
-/* The store asks no question about pages that the page cache holds, so it does not record the
- * pointers into them. */
-static void page_that_a_cursor_stands_on_when_room_is_short_then_stays(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = &f->first.store;
-
-	store->options.budget = SIZE - 2 * ARENA_CHUNK;
-	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_CHUNK), 0);
-	for (uint64_t n = 0; n < 4 * CHUNKS; n++) {
-		store_use(store, store->file.base + ARENA_CHUNK);
-		assert_int_equal(
-			store_bring(store, (2 + n % (CHUNKS - 2)) * ARENA_CHUNK, ARENA_CHUNK), 0);
-		assert_true(store_shows(store, ARENA_CHUNK, ARENA_CHUNK));
-	}
-	assert_true(io_counted(&f->first.io).bytes > SIZE);
-}
-
-/* Announced values land in chunks that were mapped long ago, too. */
-static void chunk_in_which_bytes_have_landed_when_room_is_short_then_stays(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = &f->first.store;
-	struct store_load load;
-
-	store->options.budget = SIZE - 2 * ARENA_CHUNK;
-	for (uint64_t n = 0; n < 4 * CHUNKS; n++) {
-		uint64_t landed = ARENA_CHUNK + n * ARENA_BLOCK, length = ARENA_BLOCK;
-
-		assert_int_equal(store_plan(store, landed, &length, 0, &load), PLAN_LOAD);
-		assert_int_equal(store_finish(store, &load, f->second.base + landed, 0, length), 0);
-		assert_int_equal(
-			store_bring(store, (2 + n % (CHUNKS - 2)) * ARENA_CHUNK, ARENA_CHUNK), 0);
-		assert_true(store_covers(store, ARENA_CHUNK, (n + 1) * ARENA_BLOCK));
-	}
-	assert_true(io_counted(&f->first.io).bytes > SIZE);
-}
-
 static void load_that_lands_in_a_warm_chunk_then_pointers_stay_right(void **state)
 {
 	struct fixture *f = *state;
@@ -577,12 +539,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_right,
 			store_setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			page_that_a_cursor_stands_on_when_room_is_short_then_stays, store_setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(
-			chunk_in_which_bytes_have_landed_when_room_is_short_then_stays, store_setup,
-			teardown),
 		cmocka_unit_test_setup_teardown(
 			file_that_served_for_want_of_a_map_then_pointers_stay_right, store_setup,
 			teardown),
