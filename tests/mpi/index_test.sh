@@ -93,8 +93,11 @@ if (slowfs_require) > /dev/null; then
 		indexing $n mount/img
 		judge "index_by_${n}_ranks_of_large_values_counts" all_say '4[0-9]* records, 0 differences'
 		bytes=$(slowfs_stat img/data.mdb:bytes)
-		echo "   $bytes bytes of $(stat -c %s backing/img/data.mdb)"
-		judge "index_by_${n}_ranks_reads_next_to_no_values" test "$bytes" -le 1048576
+		size=$(stat -c %s backing/img/data.mdb)
+		echo "   $bytes bytes of $size"
+		# Ranks that want the same page at the very same time count as several reads of its chunk, and
+		# the seventh brings the chunk.
+		judge "index_by_${n}_ranks_reads_next_to_no_values" test "$bytes" -le $((size / 16))
 	done
 	slowfs_drop
 	slowfs_reset

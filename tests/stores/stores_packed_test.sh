@@ -32,6 +32,11 @@ epoch() {
 	bytes=$(slowfs_stat "$set/data.mdb.zst:bytes")
 }
 
+# How often the whole machine's page cache has been dropped.
+caches_dropped() {
+	sed -n 's/^drop_pagecache //p' /proc/vmstat
+}
+
 wrong=0
 slowfs_start "$scratch/backing" "$scratch/mount"
 for set in 1m 128k; do
@@ -42,13 +47,18 @@ for set in 1m 128k; do
 	slowfs_drop
 	epoch $set 1
 	at_most "chunks_of_${set}_that_memory_holds" "$decompressed" "$chunks"
-	# Memory has too little room: each value costs its chunk.
-	slowfs_drop
-	epoch $set 2 LMDBIO_MEMORY=4M
-	at_most "chunks_of_${set}_in_less_memory" "$decompressed" $((records + chunks / 8))
-	at_most "bytes_of_${set}_in_less_memory" "$bytes" $((size + size / 10 + 393216))
-	# The page cache holds the container now: a later process reads only what opening it takes.
-	epoch $set 3 LMDBIO_MEMORY=4M
+	# Memory has too little room: each value costs its chunk. Then the page cache holds the container: a later
+	# process reads only what opening it takes. Both again if another test has dropped the machine's caches.
+	while :; do
+		dropped=$(caches_dropped)
+		slowfs_drop
+		epoch $set 2 LMDBIO_MEMORY=4M
+		first_chunks=$decompressed first_bytes=$bytes
+		epoch $set 3 LMDBIO_MEMORY=4M
+		[ "$(caches_dropped)" != "$dropped" ] || break
+	done
+	at_most "chunks_of_${set}_in_less_memory" "$first_chunks" $((records + chunks / 8))
+	at_most "bytes_of_${set}_in_less_memory" "$first_bytes" $((size + size / 10 + 393216))
 	at_most "chunks_of_${set}_in_its_second_epoch" "$decompressed" $((records + chunks / 8))
 	at_most "bytes_of_${set}_in_its_second_epoch" "$bytes" 393216
 	# Direct reads were asked for, so they reach storage.
