@@ -24,7 +24,8 @@ struct wanted_range {
 	uint64_t offset, length;
 	bool map;          /* those parts that are in memory are mapped, too */
 	bool unmapped;     /* a walk needs no map of the bytes */
-	bool for_others;   /* perhaps only other processes read it: nothing here waits for it */
+	bool for_others;   /* an announced value, which perhaps only other processes read: nothing
+			      here waits for it */
 	const void *whose; /* the stream or the snapshot that it ends with, or NULL; not to be
 			      looked into */
 };

@@ -258,8 +258,8 @@ void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks);
 /* Marks a chunk as used now. Before its first use a chunk counts as used for a while after its
  * claim. Cheap: a store. */
 void arena_touch(struct arena *arena, uint64_t chunk);
-/* The same for a chunk that will be used: it is evicted after all that was used, until as many reads
- * of `length` bytes have come as memory holds. Any thread, no lock. */
+/* Marks a chunk as used later than its claim does: after as many reads of `length` bytes as memory
+ * holds. Until then it is evicted after all that was used. Any thread, no lock. */
 void arena_expect(struct arena *arena, uint64_t chunk, uint64_t length);
 
 /* Whether the node is short of room, so that processes should give up pins they do not need. */

@@ -11,7 +11,7 @@
  *
  * The original asks for the file system and the kernel's release, because fdatasync(2) of kernels
  * before 3.6 is wrong on ext3 and ext4 (mdb.c, BROKEN_FDATASYNC). A file opened for reading is never
- * synced: it gets no answer, and asks no further.
+ * synced, so the original gets no answer and asks no further.
  *
  * LMDB 0.9.26 to 0.9.31 destroy a lock file's mutexes when the last process closes it (ITS#9278;
  * 0.9.32 took it back, ITS#10095). A process that waits for the file's lock meanwhile takes the

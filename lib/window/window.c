@@ -51,10 +51,8 @@ int window_may_be(const struct window *window, size_t length)
 }
 
 /* Whether this processor's software prefetch is worth its time where some of the pages are not
- * mapped yet. On an Intel Xeon (family 6, model 167) a new process's scan of values of 100 bytes has
- * 1.15 times the rate with it, of 3 KB 1.08; later scans have 1.25 and 1.13. On an AMD EPYC (family
- * 26) a new process's scan of 3 KB took 1.31 times the processor time with it, and later ones gained
- * nothing. No other processor was measured. */
+ * mapped yet: on an Intel Xeon it was, on an AMD EPYC it was not (doc/decisions/look-ahead.md). No
+ * other processor was measured. */
 static bool prefetch_pays(void)
 {
 #ifdef __x86_64__

@@ -195,6 +195,18 @@ static struct pages_kernel linux_of(uint32_t window)
 		.window = window, .around = 16, .fault = 1e-6, .latency = 5e-4, .rate = 1e9};
 }
 
+/* The readers of one node, which read values of one page. */
+static struct stride stride_of(uint64_t batch, uint64_t run, uint32_t batches, uint32_t readers)
+{
+	return (struct stride){.batch = batch,
+			       .run = run,
+			       .batches = batches,
+			       .value_pages = 1,
+			       .leaf_records = 153,
+			       .readers = readers,
+			       .here = readers};
+}
+
 static void nodes_use_each_record_once_between_them(void **state)
 {
 	struct pages_kernel kernel = linux_of(32);
@@ -225,13 +237,7 @@ static void nodes_use_each_record_once_between_them(void **state)
 static void one_reader_takes_whole_windows(void **state)
 {
 	struct pages_kernel kernel = linux_of(32);
-	struct stride stride = {.batch = 10000,
-				.run = 10000,
-				.batches = 1,
-				.value_pages = 1,
-				.leaf_records = 153,
-				.readers = 1,
-				.here = 1};
+	struct stride stride = stride_of(10000, 10000, 1, 1);
 	struct stride_result result;
 	double pages = (double)stride_pages(&stride, 10000);
 
@@ -246,13 +252,7 @@ static void one_reader_takes_whole_windows(void **state)
 static void readers_out_of_step_send_more_requests(void **state)
 {
 	struct pages_kernel in_step = linux_of(32), out = in_step;
-	struct stride stride = {.batch = 128,
-				.run = 64,
-				.batches = 90,
-				.value_pages = 1,
-				.leaf_records = 153,
-				.readers = 2,
-				.here = 2};
+	struct stride stride = stride_of(128, 64, 90, 2);
 	struct stride_result step, first, again;
 
 	(void)state;
@@ -269,13 +269,7 @@ static void readers_out_of_step_send_more_requests(void **state)
 static void strides_that_cannot_be_are_refused(void **state)
 {
 	struct pages_kernel kernel = linux_of(32);
-	struct stride stride = {.batch = 10,
-				.run = 6,
-				.batches = 1,
-				.value_pages = 1,
-				.leaf_records = 153,
-				.readers = 2,
-				.here = 2};
+	struct stride stride = stride_of(10, 6, 1, 2);
 	struct stride_result result;
 
 	(void)state;

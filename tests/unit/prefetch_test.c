@@ -226,6 +226,34 @@ static void hints_when_very_many_wait_then_further_ones_are_dropped(void **state
 	assert_null(f.prefetch->announcements);
 }
 
+/* How many claims away the use is at which a chunk is stamped last. */
+static int32_t longest_expected(void)
+{
+	struct arena *arena = f.store.arena;
+	int32_t longest = 0;
+
+	for (uint64_t chunk = 0; arena && chunk < arena->chunks; chunk++) {
+		struct arena_group *group = arena_group_of(arena, chunk);
+		int32_t left =
+			group && arena_published(group, chunk)
+				? (int32_t)(atomic_load(&group->stamps[chunk % ARENA_GROUP]) -
+					    atomic_load(&arena->head->clock))
+				: 0;
+
+		if (left > longest)
+			longest = left;
+	}
+	return longest;
+}
+
+/* A claim alone stamps a chunk half of the memory's chunks ahead. */
+static void hints_when_their_values_have_come_then_evicted_after_what_was_used(void **state)
+{
+	(void)state;
+	assert_true(hint(1) > 0);
+	assert_true(longest_expected() > (int32_t)(arena_budget(f.store.arena) / ARENA_CHUNK / 2));
+}
+
 static void hints_when_memory_keeps_some_records_then_these_are_read(void **state)
 {
 	(void)state;
@@ -433,6 +461,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			hints_when_memory_keeps_some_records_then_these_are_read, setup_big,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			hints_when_their_values_have_come_then_evicted_after_what_was_used,
+			setup_big, teardown),
 		cmocka_unit_test_setup_teardown(
 			child_when_its_parents_hints_were_dropped_then_it_counts_from_the_start,
 			setup_big, teardown),
